@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Mapping
 from itertools import chain, starmap
+from operator import attrgetter
 from typing import Any
 
 from suite.studies.samplers import OWN_SUMMARY, SAMPLERS
@@ -44,8 +45,8 @@ def _algorithms() -> Items:
     for name, cls in algorithms.known().items():
         defaults, hyperparameters = cls(), {}
         for key, values in cls.ranges().items():
-            parts = {part: getattr(values, part) for part in RANGE}
-            hyperparameters[key] = {"default": getattr(defaults, key), **parts}
+            parts = zip(RANGE, attrgetter(*RANGE)(values), strict=True)
+            hyperparameters[key] = {"default": getattr(defaults, key), **dict(parts)}
         # The module's first paragraph, or the class's where the module says nothing.
         summary = (sys.modules[cls.__module__].__doc__ or cls.__doc__ or "").strip()
         item = {
@@ -65,8 +66,9 @@ def _settings() -> Items:
     schema, items = Settings.model_json_schema()["properties"], []
     for name, field in Settings.model_fields.items():
         default = "" if field.default is None else f" = {field.default}"
-        kinds = [schema[name], *schema[name].get("anyOf", ())]
-        words = [word for kind in kinds for word in kind.get("enum", [kind.get("const")]) if word]
+        words: list[str] = []
+        for kind in (schema[name], *schema[name].get("anyOf", ())):
+            words += filter(None, kind.get("enum", [kind.get("const")]))
         others = ", ".join(word for word in words if word != field.default)
         about = f"{field.description} (or {others})" if others else field.description
         items.append({"name": name + default, "summary": about})
@@ -91,7 +93,8 @@ def _papers() -> Items:
     return [*papers.values()]
 
 
-FILES = {**{f"{name}:PATH": cls for name, cls in PATHS.items()}, "FILE.py:NAME": Function}
+FILES = dict(zip(map("{}:PATH".format, PATHS), PATHS.values(), strict=True))
+FILES["FILE.py:NAME"] = Function
 KINDS = {
     "algorithms": _algorithms,
     "datasets": lambda: _about({**DATASETS.known(), **FILES}),

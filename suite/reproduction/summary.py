@@ -45,34 +45,29 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
     Of several documents on a number or a statement the one under the declared settings counts, else the
     one that was reduced the least, else the one with most seeds.
     """
-    documents = read_documents(folder)
-    return [_summarised(name, documents) for name in ([path] if path else paper_names())]
-
-
-def _summarised(name: str, written: Mapping[str, Reproduction]) -> PaperSummary:
-    paper = read_paper(name)
-    documents = {file: content for file, content in written.items() if content.paper == paper.paper}
-    ranked: list[tuple[tuple[bool, bool, int], JudgedRow]] = []
-    for content in documents.values():
-        declared = "--set " not in content.command
-        ranked += [((declared, not row.reduced, row.seeds), row) for row in content.rows]
-    judged: dict[Address, tuple[Judged, JudgedRow]] = {}
-    for _, row in sorted(ranked, key=lambda pair: pair[0]):  # what counts most comes last
-        for each in (*row.numbers, *row.claims):
-            what = (each.says,) if each.says else (each.metric, each.method)
-            if each.verdict != NOT_RUN:
-                judged[(row.table, row.row, *what)] = each, row
-    entries: list[JudgedEntry] = []
-    for name_of_table, table in paper.tables.items():
-        for name_of_row in table.rows:
-            entries += _entries(paper, name_of_table, name_of_row, judged)
-    return PaperSummary(
-        paper=paper.paper,
-        cites=paper.cites,
-        command=Path(name).stem,
-        entries=entries,
-        documents=list(documents),
-    )
+    written, summaries = read_documents(folder), []
+    for name in [path] if path else paper_names():
+        paper = read_paper(name)
+        documents: list[str] = []
+        ranked: list[tuple[tuple[bool, bool, int], JudgedRow]] = []
+        for file, content in written.items():
+            if content.paper == paper.paper:
+                documents.append(file)
+                declared = "--set " not in content.command
+                ranked += [((declared, not row.reduced, row.seeds), row) for row in content.rows]
+        judged: dict[Address, tuple[Judged, JudgedRow]] = {}
+        for _, row in sorted(ranked, key=lambda pair: pair[0]):  # what counts most comes last
+            for each in (*row.numbers, *row.claims):
+                what = (each.says,) if each.says else (each.metric, each.method)
+                if each.verdict != NOT_RUN:
+                    judged[(row.table, row.row, *what)] = each, row
+        entries: list[JudgedEntry] = []
+        for name_of_table, table in paper.tables.items():
+            for name_of_row in table.rows:
+                entries += _entries(paper, name_of_table, name_of_row, judged)
+        facts = {"paper": paper.paper, "cites": paper.cites, "command": Path(name).stem}
+        summaries.append(PaperSummary(**facts, entries=entries, documents=documents))
+    return summaries
 
 
 def _entries(
@@ -107,12 +102,11 @@ def _entries(
 
 def _facts(table: PaperTable, row: TableRow) -> dict[Address, Any]:
     """Return the printed numbers of a row by metric and method, and why its statements are never judged."""
-    numbers = {
-        (name, method): number
-        for name, column in row.numbers.items()
-        for method, number in column.items()
-    }
-    return numbers | {(claim.says,): claim.why_not for claim in table.claims}
+    facts: dict[Address, Any] = {}
+    for name, column in row.numbers.items():
+        for method, number in column.items():
+            facts[name, method] = number
+    return facts | {(claim.says,): claim.why_not for claim in table.claims}
 
 
 def _chosen(row: JudgedRow) -> dict[str, list[str]]:

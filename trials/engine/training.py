@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -442,8 +443,8 @@ class Solver:
             answer = self.call(Solver.means, w[None], width=BLOCK, shared=(ids, scores))
             return {name: value[0] for name, value in answer.items()}
         if w.dim() == 2 and self.sequential:
-            each = [self.evaluate(row, ids, scores) for row in w]
-            return {name: torch.stack([row[name] for row in each]) for name in each[0]}
+            rows = [self.evaluate(row, ids, scores) for row in w]
+            return {name: torch.stack([*map(itemgetter(name), rows)]) for name in rows[0]}
         width = max(1, 32768 // (w.shape[:-1].numel() + 63))
         return self.means(w, ids, scores, width, apart=False)
 
