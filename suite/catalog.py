@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Mapping
 from itertools import chain, starmap
-from operator import attrgetter
 from typing import Any
 
 from suite.studies.samplers import OWN_SUMMARY, SAMPLERS
@@ -45,8 +44,8 @@ def _algorithms() -> Items:
     for name, cls in algorithms.known().items():
         defaults, hyperparameters = cls(), {}
         for key, values in cls.ranges().items():
-            parts = zip(RANGE, attrgetter(*RANGE)(values), strict=True)
-            hyperparameters[key] = {"default": getattr(defaults, key), **dict(parts)}
+            parts = {part: getattr(values, part) for part in RANGE}
+            hyperparameters[key] = {"default": getattr(defaults, key), **parts}
         # The module's first paragraph, or the class's where the module says nothing.
         summary = (sys.modules[cls.__module__].__doc__ or cls.__doc__ or "").strip()
         item = {
@@ -93,8 +92,7 @@ def _papers() -> Items:
     return [*papers.values()]
 
 
-FILES = dict(zip(map("{}:PATH".format, PATHS), PATHS.values(), strict=True))
-FILES["FILE.py:NAME"] = Function
+FILES = {**{f"{name}:PATH": cls for name, cls in PATHS.items()}, "FILE.py:NAME": Function}
 KINDS = {
     "algorithms": _algorithms,
     "datasets": lambda: _about({**DATASETS.known(), **FILES}),

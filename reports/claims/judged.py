@@ -126,7 +126,7 @@ def judge_numbers(
     """
     judged, rounds = [], _rounds(runs)
     for name, column in numbers.items():
-        claims = dict(zip(column, map(printed, column.values()), strict=True))
+        claims = {method: printed(number) for method, number in column.items()}
         if (wanted := metric_or_none(name)) is None or why_not:
             facts = {"metric": name, "verdict": NOT_RUN, "reason": why_not or UNMEASURED}
             judged += [Judged(method=m, published=str(c), **facts) for m, c in claims.items()]

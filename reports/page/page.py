@@ -194,41 +194,38 @@ FIXED = 4
 
 
 def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
-    """Return the tables of a board, one a group of rows that are ranked together; `linked` to the rows' runs in MLflow."""
-    contents, rows = wording.board_tables(data.board, ["all"]), wording.groups(data.board).values()
-    pairs = zip(contents, rows, strict=True)
-    return [_table(data, content, group, look, linked) for content, group in pairs]
-
-
-def _table(
-    data: ReportData, content: Table, rows: Sequence[Row], look: Look, linked: bool
-) -> Table:
-    """Return the table without the columns in which all rows are alike, which are said below it."""
-    heads, last = content.columns, len(content.columns) - 1
-    texts = list(zip(*(line.texts for line in content.lines), strict=True))
-    order, alike = [FIXED - 1], []
-    for i in range(FIXED, last):
-        if len(rows) > 1 and len(set(texts[i])) == 1:
-            alike += [f"{heads[i].head} {texts[i][0]}"] if texts[i][0] else []
-        elif any(texts[i]):
-            order.append(i)
-    kept = itemgetter(*order, last)
-    scale = leading(rows)
-    ends = f"{words.score_text(scale[0], rows[0])} to {words.score_text(scale[1], rows[0])}"
-    columns = [*heads[:3], Column(ends, ColumnKind.WORDS, look="bar"), *kept(heads)]
-    lines = []
-    for row, line in zip(rows, content.lines, strict=True):
-        cells = line.full
-        if linked and row.page:
-            cells[1] = replace(cells[1], href=data.server + row.page)
-        file = data.tuned.get((row.sweep, row.entry_id), "")
-        cells[last] = replace(cells[last], code=file, look="cut")
-        picture = Cell("", drawing={**strip(row, scale), "hue": look[row.algorithm][0]})
-        sought = " ".join([row.algorithm, row.paper, content.title, content.small])
-        # The rank, the name and the score, then the picture, then what it is behind and the rest.
-        lines.append(Line([*cells[:3], picture, *kept(cells)], line.best, sought))
-    notes = [f"All rows: {', '.join(alike)}."] if alike else []
-    return replace(content, columns=columns, lines=lines, notes=notes, look="board")
+    """Return the tables of a board, one a group of rows that are ranked together, without the columns in which all rows are
+    alike, which are said below it; `linked` to the rows' runs in MLflow.
+    """
+    contents, groups = wording.board_tables(data.board, ["all"]), wording.groups(data.board)
+    drawn = []
+    for content, rows in zip(contents, groups.values(), strict=True):
+        heads, last = content.columns, len(content.columns) - 1
+        texts = list(zip(*(line.texts for line in content.lines), strict=True))
+        order, alike = [FIXED - 1], []
+        for i in range(FIXED, last):
+            if len(rows) > 1 and len(set(texts[i])) == 1:
+                alike += [f"{heads[i].head} {texts[i][0]}"] if texts[i][0] else []
+            elif any(texts[i]):
+                order.append(i)
+        kept = itemgetter(*order, last)
+        scale = leading(rows)
+        ends = f"{words.score_text(scale[0], rows[0])} to {words.score_text(scale[1], rows[0])}"
+        columns = [*heads[:3], Column(ends, ColumnKind.WORDS, look="bar"), *kept(heads)]
+        lines = []
+        for row, line in zip(rows, content.lines, strict=True):
+            cells = line.full
+            if linked and row.page:
+                cells[1] = replace(cells[1], href=data.server + row.page)
+            file = data.tuned.get((row.sweep, row.entry_id), "")
+            cells[last] = replace(cells[last], code=file, look="cut")
+            picture = Cell("", drawing={**strip(row, scale), "hue": look[row.algorithm][0]})
+            sought = " ".join([row.algorithm, row.paper, content.title, content.small])
+            # The rank, the name and the score, then the picture, then what it is behind and the rest.
+            lines.append(Line([*cells[:3], picture, *kept(cells)], line.best, sought))
+        notes = [f"All rows: {', '.join(alike)}."] if alike else []
+        drawn.append(replace(content, columns=columns, lines=lines, notes=notes, look="board"))
+    return drawn
 
 
 def leading(rows: Sequence[Row]) -> tuple[float, float]:
@@ -267,11 +264,8 @@ SECTIONS = ("dots", "rounds", "bytes", "ranks", "budget")
 
 def look_of(data: ReportData) -> Look:
     """Return colour and dash of each algorithm of a report."""
-    names, ranked = [], set[str]()
-    for row in data.board.rows:
-        names.append(row.algorithm)
-        if row.rank is not None:
-            ranked.add(row.algorithm)
+    names = [row.algorithm for row in data.board.rows]
+    ranked = {row.algorithm for row in data.board.rows if row.rank is not None}
     return styles(names, {*names} - ranked)
 
 

@@ -346,9 +346,8 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
                 if row.is_ours(method, key):
                     configured = _with(configured, key, value)
             with suppress(UserError):  # said when the values are checked
-                needed = only(meant, configured.undecided)
                 decisions = {**configured.decisions}
-                for key, value in needed.items():
+                for key, value in only(meant, configured.undecided).items():
                     decisions[key] = Decision(value, "--set")
                 configured = replace(configured, decisions=decisions)
             methods[method], where = configured, f"{row.path}, {method}"

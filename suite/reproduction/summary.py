@@ -86,6 +86,13 @@ def _entries(
         why = fact if says else "" if metric_or_none(what[0]) else UNMEASURED
         again = what in elsewhere and elsewhere[what] == fact
         verdict, document = judged.get((table, row, *what), (None, None))
+        chosen: dict[str, list[str]] = {}  # less what has the suite's default
+        for setting in document.settings if document else ():
+            name, value = setting["name"], setting["value"]
+            field = None if name in NAMED else Settings.model_fields.get(name)
+            if setting["chosen_because"] is not None and not (field and field.default == value):
+                text = f"{value:g}" if isinstance(value, float) else f"{value}"
+                chosen.setdefault(name, []).append(text)
         if not again or (other and verdict is not None):
             yield JudgedEntry(
                 table=table,
@@ -95,7 +102,7 @@ def _entries(
                 judged=verdict,
                 why="" if verdict else never or why or f"{NOT_RUN}{cost}",
                 again=again,
-                chosen=_chosen(document) if document else {},
+                chosen=chosen,
                 note=document.note if document else "",
             )
 
@@ -107,16 +114,3 @@ def _facts(table: PaperTable, row: TableRow) -> dict[Address, Any]:
         for method, number in column.items():
             facts[name, method] = number
     return facts | {(claim.says,): claim.why_not for claim in table.claims}
-
-
-def _chosen(row: JudgedRow) -> dict[str, list[str]]:
-    """Return the settings of a row that the text leaves open, with their values, less those that have the suite's defaults."""
-    chosen: dict[str, list[str]] = {}
-    for setting in row.settings:
-        name, value = setting["name"], setting["value"]
-        field = None if name in NAMED else Settings.model_fields.get(name)
-        if setting["chosen_because"] is not None and not (field and field.default == value):
-            chosen.setdefault(name, []).append(
-                f"{value:g}" if isinstance(value, float) else f"{value}"
-            )
-    return chosen

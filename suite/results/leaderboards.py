@@ -6,7 +6,6 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import accumulate, product, starmap
 from math import inf, nan
 from operator import attrgetter
@@ -75,7 +74,7 @@ class Query:
         """Return the rows with the values `where`, as a person writes them, as far as there are such columns."""
         for name, value in self.where.items():
             if name == "algorithm":  # of a third party by its short name too
-                frame = frame[frame[name].map(partial(is_named, asked=str(value))).astype(bool)]
+                frame = frame.loc[[is_named(cell, str(value)) for cell in frame[name]]]
             elif name in frame:
                 # Whole numbers of columns with gaps are floats.
                 cells = frame[name].astype(str).str.lower().str.removesuffix(".0")

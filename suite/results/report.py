@@ -115,19 +115,15 @@ def _sweep(tables: Tables, name: str, searched: str) -> SweepFacts:
     sweep, finals = tables.facts[name], tables.finals[tables.finals["sweep"] == name]
     study = {key: value for key, value in sweep.study.items() if value not in (None, {}, "")}
     settings = stated(study.get("settings", {}))
-    facts = {}
-    for key, word in {"version": "suite", "torch_version": "torch", "git_commit": "commit"}.items():
-        if key in sweep.versions:
-            facts[word] = sweep.versions[key]
+    shown = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
+    facts = {word: sweep.versions[key] for key, word in shown.items() if key in sweep.versions}
     facts |= {"search": searched, "search seed": str(study.get("seed", 0))}
     facts["final seeds"] = ", ".join(map(str, sorted(set(finals["seed"]))))
     prints = finals.groupby(["dataset", "heterogeneity"], sort=False)["partition_fingerprint"]
     for (dataset, level), own in prints:
         facts[f"fingerprint of {dataset} · {level}"] = ", ".join(sorted(set(own)))
-    setting = {}
-    for key in ("rounds", "clients", "participation"):
-        if key in settings:
-            setting[key] = str(settings[key])
+    named = ("rounds", "clients", "participation")
+    setting = {key: str(settings[key]) for key in named if key in settings}
     setting["budget"] = f"{study['trials']} trials an entry, {study['seeds']} final seeds"
     setting["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(sweep.began)) + " UTC"
     if sweep.ended is not None:
