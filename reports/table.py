@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -168,24 +169,24 @@ Block = Heading | Text | Items | CodeBlock | Table
 
 def markdown(blocks: Iterable[Block]) -> str:
     """Return blocks as Markdown, a blank line between them."""
-    return "\n\n".join(filter(None, map(_markdown, blocks)))
-
-
-def _markdown(block: Block) -> str:
-    match block:
-        case Heading():
-            return f"{'#' * block.level} {block.text}"
-        case Text():
-            return block.text
-        case Items():
-            title = f"{block.title}:\n\n" if block.title else ""
-            return title + "\n".join(f"- {text}" for text in block.texts)
-        case CodeBlock():
-            return f"```\n{block.text}\n```"
-        case Table():
-            rows = [
-                [column.head for column in block.columns],
-                *(line.texts for line in block.lines),
-            ]
-            lines = [f"| {' | '.join(map(plain, row))} |" for row in rows]
-            return "\n".join([lines[0], "|" + "---|" * len(block.columns), *lines[1:]])
+    parts: list[str] = []
+    for block in blocks:
+        match block:
+            case Heading():
+                parts.append(f"{'#' * block.level} {block.text}")
+            case Text():
+                parts.append(block.text)
+            case Items():
+                parts += [f"{block.title}:"] if block.title else []
+                parts.append("\n".join(map("- {}".format, block.texts)))
+            case CodeBlock():
+                parts.append(f"```\n{block.text}\n```")
+            case Table():
+                rows = [
+                    map(attrgetter("head"), block.columns),
+                    *map(attrgetter("texts"), block.lines),
+                ]
+                lines = [f"| {' | '.join(map(plain, row))} |" for row in rows]
+                lines.insert(1, "|" + "---|" * len(block.columns))
+                parts.append("\n".join(lines))
+    return "\n\n".join(filter(None, parts))

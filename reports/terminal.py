@@ -43,8 +43,7 @@ def fitted(
     drawn.
     """
     cells = zip(*rows, strict=True) if rows else [()] * len(columns)
-    measured = list(map(_measured, columns, cells))
-    widths = _widths(measured, width, essential)
+    widths = _widths(list(map(_measured, columns, cells)), width, essential)
     shown = RichTable(title=title and Text(title, style="bold"), title_justify="left")
     for column, chars in zip(columns, widths, strict=False):
         side = "right" if column.kind is ColumnKind.NUMBER else "left"
@@ -58,8 +57,10 @@ def fitted(
 def drawn(content: Table, width: int) -> tuple[RichTable, list[str]]:
     """Return `fitted` for a table, whose best rows are bold; its title is left to the caller."""
     essential = len(content.columns) if content.essential is None else content.essential
-    styles = ["bold" if line.best else None for line in content.lines]
-    rows = [line.texts for line in content.lines]
+    rows, styles = [], []
+    for line in content.lines:
+        rows.append(line.texts)
+        styles.append("bold" if line.best else None)
     return fitted(content.columns, rows, width, essential, styles=styles)
 
 
@@ -95,17 +96,14 @@ def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]
         # Each column has a line and two blanks beside its cells.
         room = width - 3 * count - 1
         if sum(low) <= room or (count, least) == (1, "folded"):
-            return _spread(low, [column.one_line for column in columns], room)
-    return []
-
-
-def _spread(low: Sequence[int], high: Sequence[int], room: int) -> list[int]:
-    """Return widths from `low` up to `high`, what room remains shared out evenly."""
-    # Who needs least comes first, and leaves what it does not need to the others.
-    widths, spare = list(low), room - sum(low)
-    short = sorted(range(len(low)), key=lambda i: high[i] - low[i])
-    for left, i in zip(range(len(short), 0, -1), short, strict=True):
-        more = min(high[i] - low[i], max(0, spare) // left)
-        widths[i] += more
+            break
+    else:
+        return []
+    # What room remains is shared out: who needs least comes first, and leaves the rest to the others.
+    spare = room - sum(low)
+    short = sorted(range(count), key=lambda i: columns[i].one_line - low[i])
+    for left, i in zip(range(count, 0, -1), short, strict=True):
+        more = min(columns[i].one_line - low[i], max(0, spare) // left)
+        low[i] += more
         spare -= more
-    return widths
+    return low

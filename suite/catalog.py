@@ -65,8 +65,9 @@ def _settings() -> Items:
     schema, items = Settings.model_json_schema()["properties"], []
     for name, field in Settings.model_fields.items():
         default = "" if field.default is None else f" = {field.default}"
-        kinds = [schema[name], *schema[name].get("anyOf", ())]
-        words = [word for kind in kinds for word in kind.get("enum", [kind.get("const")]) if word]
+        words: list[str] = []
+        for kind in (schema[name], *schema[name].get("anyOf", ())):
+            words += filter(None, kind.get("enum", [kind.get("const")]))
         others = ", ".join(word for word in words if word != field.default)
         about = f"{field.description} (or {others})" if others else field.description
         items.append({"name": name + default, "summary": about})

@@ -52,13 +52,13 @@ def counts() -> dict[str, float]:
 
 
 AT_MOST = {
-    "docstrings without a verb": 4.6,
-    "comprehensions": 53.2,
-    "nested comprehensions": 8,
-    "found": 2,
+    "docstrings without a verb": 4.3,
+    "comprehensions": 44,
+    "nested comprehensions": 0,
+    "found": 1,
 }
 """Ceilings, which only fall; the aims are 5, 45, 0 and 0."""
-AT_LEAST = {"comments": 1.95, "mean function": 9.8}
+AT_LEAST = {"comments": 2, "mean function": 10}
 """Floors, which only rise; the aims are 2 to 5 and 10 to 16."""
 
 

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +144,12 @@ def _layers(look: Look, titles: tuple[str, str], span: Span, interpolate: str) -
     near = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
     zoom = {"type": "interval", "zoom": "wheel![event.shiftKey]"}  # the wheel alone moves the page
     opacity = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 0}
+    # The point is the datum of the area around it: Vega-Lite's own tooltips look for names in the area.
+    it = "(datum.datum || datum)"
+    half = f"({it}.high - {it}.low) / 2"
+    score = f"format({it}.y, '.4~g') + ({half} > 0 ? ' ± ' + format({half}, '.2~g') : '')"
+    x_title, y_title = map(json.dumps, titles)
+    texts = f"'algorithm': {it}.algorithm, {x_title}: {it}.x, {y_title}: {score}"
     layers: list[Spec] = [
         {
             "mark": {"type": "area", "opacity": 1, "fillOpacity": 0.14, "clip": True},
@@ -162,7 +169,7 @@ def _layers(look: Look, titles: tuple[str, str], span: Span, interpolate: str) -
                 "filled": True,
                 "clip": True,
                 "size": 60,
-                "tooltip": _tooltip(*titles),
+                "tooltip": {"signal": f"{{{texts}}}"},
             },
             "encoding": {"y": y, "opacity": opacity},
         },
@@ -172,28 +179,16 @@ def _layers(look: Look, titles: tuple[str, str], span: Span, interpolate: str) -
     return layers
 
 
-def _tooltip(across: str, up: str) -> Spec:
-    """Return the tooltip of the point that is nearest to the pointer, with the titles of both axes."""
-    # The point is the datum of the area around it: Vega-Lite's own tooltips look for names in the area.
-    it = "(datum.datum || datum)"
-    half = f"({it}.high - {it}.low) / 2"
-    score = f"format({it}.y, '.4~g') + ({half} > 0 ? ' ± ' + format({half}, '.2~g') : '')"
-    texts = f"'algorithm': {it}.algorithm, {json.dumps(across)}: {it}.x, {json.dumps(up)}: {score}"
-    return {"signal": f"{{{texts}}}"}
-
-
-def _end(trace: Trace) -> float:
-    return next(filter(math.isfinite, reversed(trace.y)), math.nan)
-
-
 def leaders_span(traces: Sequence[Trace], better: int) -> Span:
     """Return the part of the vertical axis that shows the last two thirds of the leaders' lines and bands. Leaders are the
     better half by their last values, at least three. Errors may start at any size, so it shows 0 and 95 % of their values.
     """
-    ended = [trace for trace in traces if math.isfinite(_end(trace))]
-    order = sorted(ended, key=lambda trace: -better * _end(trace))
+    ended = []
+    for trace in traces:
+        last = next(filter(math.isfinite, reversed(trace.y)), None)
+        ended += [] if last is None else [(-better * last, trace)]
     values: list[float] = []
-    for trace in order[: max(3, round(LEADERS * len(order)))]:
+    for _, trace in sorted(ended, key=itemgetter(0))[: max(3, round(LEADERS * len(ended)))]:
         for part in (trace.y, trace.low, trace.high):
             values += filter(math.isfinite, (part or ())[len(trace.y) // 3 :])
     if not values:

@@ -131,14 +131,13 @@ def judge_numbers(
             facts = {"metric": name, "verdict": NOT_RUN, "reason": why_not or UNMEASURED}
             judged += [Judged(method=m, published=str(c), **facts) for m, c in claims.items()]
             continue
-        values = {method: measured(wanted, method, runs) for method in claims}
-        # A speed-up that is infinite is none.
-        ratio = wanted.kind.better == "more"
-        comparable = {
-            method: seeds
-            for method, seeds in values.items()
-            if seeds and not (ratio and any(map(math.isinf, seeds.values())))
-        }
+        values, comparable = dict[str, Seeds](), dict[str, Seeds]()
+        for method in claims:
+            values[method] = measured(wanted, method, runs)
+            # A speed-up that is infinite is none.
+            lost = wanted.kind.better == "more" and any(map(math.isinf, values[method].values()))
+            if values[method] and not lost:
+                comparable[method] = values[method]
         for method, claim in claims.items():
             seeds, order = values[method], order_of(method, claims, comparable, rounds)
             verdict = judge(claim, wanted, seeds, rounds, order)

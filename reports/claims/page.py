@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, starmap
+from operator import attrgetter, itemgetter
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +19,7 @@ SIGN = "Published numbers are the paper's; measured ones come from the runs of"
 
 def page(result: Reproduction) -> str:
     """Return the page of a reproduction."""
-    counts = ", ".join(f"{count} {name}" for name, count in result.verdicts.items())
+    counts = ", ".join(starmap("{1} {0}".format, result.verdicts.items()))
     parts: list[Block] = [
         Heading(f"{result.paper}: published and measured", level=1),
         Text(f"{result.cites}. {SIGN}"),
@@ -27,7 +29,7 @@ def page(result: Reproduction) -> str:
     for row in result.rows:
         parts += row_blocks(row)
     for versions in result.made_with:
-        versions_text = ", ".join(f"{key} {value}" for key, value in versions.items())
+        versions_text = ", ".join(starmap("{} {}".format, versions.items()))
         parts.append(
             Text(f"Runs made with {versions_text}. docs/reproduce.md has the rules of verdicts.")
         )
@@ -44,21 +46,30 @@ def row_blocks(row: JudgedRow) -> list[Block]:
     ]
     if row.numbers:
         heads = ["method", "metric", "published", "measured", "difference", "verdict"]
-        parts.append(table(heads, map(_number, row.numbers)))
+        lines = []
+        for number in row.numbers:
+            difference, value = "", number.value
+            if value is not None and number.measured is not None and number.reached_share == 1:
+                difference = f"{number.measured - value:+.3g}"
+            cells = [number.method, number.metric, number.published, measured(number), difference]
+            lines.append([*cells, _verdict(number)])
+        parts.append(table(heads, lines))
     if row.claims:
         heads = ["statement", "metric", "difference", "verdict"]
-        parts.append(table(heads, map(_claim, row.claims)))
-    chosen = [s for s in row.settings if s["chosen_because"] is not None]
-    lines = [*(f"{_setting(s)}: {s['chosen_because']}" for s in chosen), *row.readings]
-    return [*parts, Items(lines, "Chosen by us")] if lines else parts
-
-
-def _number(number: Judged) -> list[str]:
-    difference, value = "", number.value
-    if value is not None and number.measured is not None and number.reached_share == 1:
-        difference = f"{number.measured - value:+.3g}"
-    cells = [number.method, number.metric, number.published, measured(number), difference]
-    return [*cells, _verdict(number)]
+        lines = []
+        for claim in row.claims:
+            shown = "" if claim.measured is None else f"{claim.measured:+.3g}{_half(claim)}"
+            lines.append([claim.says, claim.metric, shown, _verdict(claim)])
+        parts.append(table(heads, lines))
+    chosen = []
+    for setting in row.settings:
+        if (why := setting["chosen_because"]) is not None:
+            owner, value = f"{setting['method']}: " * bool(setting["method"]), setting["value"]
+            text = f"{value:g}" if isinstance(value, float) else str(value)
+            text = "none" if value is None else text
+            chosen.append(f"{owner}{setting['name']} = {text}: {why}")
+    chosen += row.readings
+    return [*parts, Items(chosen, "Chosen by us")] if chosen else parts
 
 
 def measured(number: Judged, interval: bool = True) -> str:
@@ -74,11 +85,6 @@ def measured(number: Judged, interval: bool = True) -> str:
     return f"{number.measured:.4g}{_half(number) if interval else ''}"
 
 
-def _claim(claim: Judged) -> list[str]:
-    shown = "" if claim.measured is None else f"{claim.measured:+.3g}{_half(claim)}"
-    return [claim.says, claim.metric, shown, _verdict(claim)]
-
-
 def _half(judged: Judged) -> str:
     if judged.ci_low is None or judged.ci_high is None:
         return ""
@@ -87,13 +93,6 @@ def _half(judged: Judged) -> str:
 
 def _verdict(judged: Judged) -> str:
     return f"{judged.verdict} ({judged.reason})" if judged.reason else judged.verdict
-
-
-def _setting(setting: Mapping[str, Any]) -> str:
-    owner = f"{setting['method']}: " if setting["method"] else ""
-    value = setting["value"]
-    shown = "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-    return f"{owner}{setting['name']} = {shown}"
 
 
 FIGURE = "summary.svg"
@@ -142,11 +141,11 @@ class PaperSummary(BaseModel):
     @property
     def counted(self) -> dict[str, list[JudgedEntry]]:
         """The numbers and the statements, each once."""
-        once = [entry for entry in self.entries if not entry.again]
-        return {
-            "numbers": [entry for entry in once if not entry.says],
-            "statements": [entry for entry in once if entry.says],
-        }
+        kinds: dict[str, list[JudgedEntry]] = {"numbers": [], "statements": []}
+        for entry in self.entries:
+            if not entry.again:
+                kinds["statements" if entry.says else "numbers"].append(entry)
+        return kinds
 
 
 def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -166,7 +165,7 @@ def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, An
 
 def summary_page(papers: Sequence[PaperSummary]) -> str:
     """Return the summary of all papers as a page: the counts, and every number that was measured."""
-    marks = ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items())
+    marks = ", ".join(starmap("{1} {0}".format, MARKS.items()))
     pages = ", ".join(f"[{paper.paper}]({quote(paper.command)}.md)" for paper in papers)
     parts: list[Block] = [
         Heading(TITLE, level=1),
@@ -181,7 +180,7 @@ def summary_page(papers: Sequence[PaperSummary]) -> str:
         for entry in paper.counted["numbers"]:
             if entry.judged:
                 tables.setdefault(entry.table, []).append(entry)
-        parts += [_numbers(name, entries) for name, entries in tables.items()]
+        parts += starmap(_numbers, tables.items())
     return markdown(parts) + "\n"
 
 
@@ -191,12 +190,12 @@ def counts(papers: Sequence[PaperSummary]) -> Table:
     totals: dict[str, Counter[str]] = {}
     for paper in papers:
         for kind, entries in paper.counted.items():
-            count = Counter(entry.verdict for entry in entries)
+            count = Counter(map(attrgetter("verdict"), entries))
             count["printed"] = len(entries)
             totals.setdefault(kind, Counter()).update(count)
-            lines.append([f"{paper.paper}, {kind}", *(str(count[head]) for head in COUNTED)])
+            lines.append([f"{paper.paper}, {kind}", *map(str, itemgetter(*COUNTED)(count))])
     for kind, count in totals.items() if len(papers) > 1 else ():
-        lines.append([f"all {kind}", *(str(count[head]) for head in COUNTED)])
+        lines.append([f"all {kind}", *map(str, itemgetter(*COUNTED)(count))])
     return table(["paper", *COUNTED], lines)
 
 
@@ -216,13 +215,18 @@ def _numbers(name: str, entries: Sequence[JudgedEntry]) -> Table:
 def paper_page(paper: PaperSummary) -> str:
     """Return the page of a paper: what it claims, what came out, and under which settings."""
     links = ", ".join(f"[{name}]({quote(name, safe='=,')})" for name in paper.documents)
+    without = Counter[tuple[str, str]]()
+    for entry in chain.from_iterable(paper.counted.values()):
+        if entry.judged is None:
+            without[entry.source, entry.why] += 1
+    left = [[*place, str(count)] for place, count in without.items()]
     parts: list[Block] = [
         Heading(f"{paper.paper}: published and measured", level=1),
         Text(f"{paper.cites}. {ABOUT}"),
         CodeBlock(f"suite reproduce {paper.command}"),
         counts([paper]),
         _outcomes(paper),
-        _left(paper),
+        table(["without a verdict", "why", "numbers and statements"], left),
         Text(f"Hours are of one GPU, about, with five seeds. Documents: {links}."),
     ]
     return markdown(parts) + "\n"
@@ -236,13 +240,14 @@ def _outcomes(paper: PaperSummary) -> Table:
         groups.setdefault((entry.table, entry.says or "its numbers", other), []).append(entry)
     lines: dict[tuple[str, str, str], list[str]] = {}
     for (_, words, _), entries in groups.items():
-        count = Counter(entry.verdict for entry in entries)
+        count = Counter(map(attrgetter("verdict"), entries))
         if set(count) == {NOT_RUN}:
             continue
         outcome = ", ".join(f"{count[verdict]} {verdict}" for verdict in VERDICTS if count[verdict])
-        notes = dict.fromkeys(entry.note for entry in entries if entry.note)
+        notes: dict[str, None] = {}
         settings: dict[str, dict[str, None]] = {}
         for entry in entries:
+            notes |= {entry.note: None} if entry.note else {}
             for name, values in entry.chosen.items():
                 settings.setdefault(name, {}).update(dict.fromkeys(values))
         chosen = ", ".join(f"{name} {' or '.join(texts)}" for name, texts in settings.items())
@@ -254,11 +259,3 @@ def _outcomes(paper: PaperSummary) -> Table:
         each = "each: " if len(statements) > 1 else ""
         cells.append([source, "; ".join(statements), f"{each}{outcome}", chosen])
     return table(heads, cells)
-
-
-def _left(paper: PaperSummary) -> Table:
-    """Return what has no verdict, and why."""
-    entries = (entry for entries in paper.counted.values() for entry in entries)
-    left = Counter((entry.source, entry.why) for entry in entries if entry.judged is None)
-    heads = ["without a verdict", "why", "numbers and statements"]
-    return table(heads, [[*place, str(count)] for place, count in left.items()])

@@ -89,7 +89,7 @@ def metric(text: str) -> Metric:
         raise UserError(f"metric {text!r}: the form is NAME, NAME(ARGUMENT,...) or NAME@ROUND")
     if match[1] not in KINDS:
         raise unknown("metric", match[1], KINDS)
-    arguments = tuple(a.strip() for a in match[2].split(",")) if match[2] else ()
+    arguments = tuple(map(str.strip, match[2].split(","))) if match[2] else ()
     wanted = KINDS[match[1]].arguments
     if len(arguments) != wanted:
         raise UserError(f"metric {text!r}: {match[1]} takes {wanted} arguments")
@@ -130,11 +130,14 @@ Runs = Mapping[str, Mapping[int, ClaimRun]]
 def measured(wanted: Metric, method: str, runs: Runs) -> dict[int, float]:
     """Return a metric of a method for each seed, or of "A - B" the difference; seeds without a value are left out."""
     method, _, other = method.partition(" - ")
-    values = {seed: _value(wanted, method, seed, runs) for seed in runs.get(method, {})}
-    if other:
-        theirs = measured(wanted, other, runs)
-        values = {seed: value - theirs.get(seed, math.nan) for seed, value in values.items()}
-    return {seed: value for seed, value in values.items() if not math.isnan(value)}
+    theirs = measured(wanted, other, runs) if other else {}
+    values: dict[int, float] = {}
+    for seed in runs.get(method, {}):
+        value = _value(wanted, method, seed, runs)
+        value -= theirs.get(seed, math.nan) if other else 0.0
+        if not math.isnan(value):
+            values[seed] = value
+    return values
 
 
 def _value(wanted: Metric, method: str, seed: int, runs: Runs) -> float:
@@ -191,7 +194,7 @@ def summary(values: Seeds, wanted: Metric, rounds: int) -> Measured:
     """Return the mean over seeds with its interval."""
     if not values:
         return Measured()
-    finite = [v for v in values.values() if math.isfinite(v)]
+    finite = [*filter(math.isfinite, values.values())]
     reached, counts = len(finite) / len(values), list(finite)
     if wanted.kind.unit == "rounds":
         counts += [rounds + 1.0] * (len(values) - len(finite))
@@ -292,44 +295,43 @@ def order_of(
         and mine.less(other) != 0
         and {method, name} <= values.keys()
     ]
-    signs: dict[str, int] = {}
+    wrong, right = list[str](), 0
     for name in others:
-        ours, theirs = values[method], values[name]
-        shared = [seed for seed in ours if seed in theirs]
-        gaps = [counted(ours[s], rounds) - counted(theirs[s], rounds) for s in shared]
+        theirs, gaps = values[name], list[float]()
+        for seed, ours in values[method].items():
+            if seed in theirs:
+                gaps.append(counted(ours, rounds) - counted(theirs[seed], rounds))
         low, high = interval(gaps, corrected(len(others)))
         sign = 0 if low is None or high is None else (low > 0) - (high < 0)
-        signs[name] = sign if mine.less(numbers[name]) > 0 else -sign
-    wrong = [name for name, sign in signs.items() if sign < 0]
-    return wrong, bool(signs) and all(sign > 0 for sign in signs.values())
+        sign *= 1 if mine.less(numbers[name]) > 0 else -1
+        wrong += [name] if sign < 0 else []
+        right += sign > 0
+    return wrong, 0 < right == len(others)
 
 
 def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order) -> Verdict:
     """Return the verdict on a printed number, given its method's order with others of the row."""
-    if not values:
-        return NOTHING
-    verdict, (reversed_to, as_printed) = _agreement(claim, wanted, values, rounds), order
-    if reversed_to:
+    reversed_to, as_printed = order
+    if values and reversed_to:
         return Verdict(FAILED, f"the order to {', '.join(reversed_to)} is reversed")
-    return Verdict(DIRECTION) if verdict.verdict == FAILED and as_printed else verdict
-
-
-def _agreement(claim: Printed, wanted: Metric, values: Seeds, rounds: int) -> Verdict:
-    """Return whether the mean over seeds agrees with a number, whatever else its row holds."""
-    sample, number = list(values.values()), claim.value
-    missing = sum(map(math.isinf, sample))
-    if wanted.kind.unit == "rounds":
-        sample = [counted(value, rounds) for value in sample]
-        if number is None:  # all numbers of rounds above the last are one
-            last = rounds + 1.0
-            return of_sample((last - wanted.tolerance(last), math.inf), sample)
-    elif number is None:
-        return Verdict(REPRODUCED if missing == len(values) else FAILED)
-    elif missing:
+    sample, number, last = list(values.values()), claim.value, rounds + 1.0
+    missing, in_rounds = sum(map(math.isinf, sample)), wanted.kind.unit == "rounds"
+    if not values:
+        verdict = NOTHING
+    elif number is None and not in_rounds:
+        verdict = Verdict(REPRODUCED if missing == len(values) else FAILED)
+    elif missing and not in_rounds:
         why = "diverged" if wanted.kind.last else "did not get there"
-        return Verdict(FAILED, f"{missing} of {len(values)} seeds {why}")
-    agrees = agreeing(claim.relation, number, wanted.tolerance(number))
-    return of_sample(agrees, sample, at_least=bool(missing))
+        verdict = Verdict(FAILED, f"{missing} of {len(values)} seeds {why}")
+    else:
+        sample = [counted(value, rounds) for value in sample] if in_rounds else sample
+        # All numbers of rounds above the last are one.
+        agrees, at_least = (last - wanted.tolerance(last), math.inf), False
+        if number is not None:
+            agrees = agreeing(claim.relation, number, wanted.tolerance(number))
+            at_least = bool(missing)
+        verdict = of_sample(agrees, sample, at_least)
+    return Verdict(DIRECTION) if verdict.verdict == FAILED and as_printed else verdict
 
 
 def counted(value: float, rounds: int) -> float:
@@ -349,8 +351,11 @@ def compare(
     """Return the verdict on `left - times * right RELATION by`, paired by seed, and the difference's summary. A diverged
     run is the worse one; such pairs decide only if every seed agrees.
     """
-    seeds = [seed for seed in left if seed in right]
-    lost = [(math.isinf(left[seed]), math.isinf(right[seed])) for seed in seeds]
+    lost, gaps, subtracted = list[tuple[bool, bool]](), dict[int, float](), list[float]()
+    for seed in filter(right.__contains__, left):
+        lost.append((math.isinf(left[seed]), math.isinf(right[seed])))
+        subtracted.append(times * counted(right[seed], rounds))
+        gaps[seed] = counted(left[seed], rounds) - subtracted[-1]
     if lost and all(map(all, lost)):
         why = "both diverge" if wanted.kind.last else "neither gets there"
         return Verdict(FAILED, why), Measured()
@@ -358,10 +363,9 @@ def compare(
         worse, alike = ">" if lost[0][0] else "<", len(lost) > 1 and len(set(lost)) == 1
         word = (REPRODUCED if relation[0] == worse else FAILED) if alike else NOISY
         return Verdict(word, "runs diverge"), Measured()
-    if not seeds:
+    if not gaps:
         return NOTHING, Measured()
-    gaps = {s: counted(left[s], rounds) - times * counted(right[s], rounds) for s in seeds}
-    size = fmean(times * counted(right[s], rounds) for s in seeds)
+    size = fmean(subtracted)
     apart = KINDS["gain"].points if wanted.kind.unit == "%" else wanted.tolerance(size)
     agrees = agreeing(relation, by, apart)
     return of_sample(agrees, list(gaps.values())), summary(gaps, wanted, rounds)

@@ -29,6 +29,7 @@ from reports.leaderboard.replication import (
 )
 from reports.leaderboard.statistics import DIGITS, Across, across
 from trials.common.lazy import Lazy
+from trials.common.mappings import stated
 from trials.datasets import family
 from trials.run.spec import Scenario
 from trials.scoring.metrics import COUNTED, TASKS, direction, sign
@@ -40,6 +41,8 @@ else:
 
 Trials = Mapping[tuple[str, str], int]
 """Search trials of each (sweep, scenario), in one of its replicates."""
+SEARCH = [*Draw._fields[:-1]]
+"""What final runs of one winner have in common."""
 
 
 class ComparisonTerms(NamedTuple):
@@ -136,7 +139,7 @@ def leaderboard(
     protocol = "tuned on validation, ranked by fresh seeds on test"
     return Leaderboard(
         study=", ".join(sorted(runs["study"].unique())),
-        metric=", ".join(f"test_{name}" for name in metrics),
+        metric=", ".join(map("test_{}".format, metrics)),
         direction=", ".join(map(direction, metrics)),
         protocol=protocol if at == "rounds" else f"{protocol}, at equal {at}",
         at=at,
@@ -163,8 +166,7 @@ def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
         # Groups that differ in their terms are about one scenario, which is to count once: the fullest speaks for it.
         scenario = str(rows[0].scenario)
         scenarios[scenario] = max(scenarios.get(scenario, {}), scores, key=len)
-    tested = {name: across(families) for name, families in compared.items()}
-    return {name: result for name, result in tested.items() if result is not None}
+    return stated({name: across(families) for name, families in compared.items()})
 
 
 def _at_budget(group: Group) -> tuple[Group, float | None]:
@@ -210,8 +212,8 @@ def _rank(
     shown = behind_best(rivals, pairs, margin)
     ranks: dict[str, int] = {}
     for name in rivals:
-        gaps = [round(better * (means[rival] - means[name]), DIGITS) for rival in rivals]
-        ranks[name] = 1 + sum(gap > 0 for gap in gaps)
+        gaps = (round(better * (means[rival] - means[name]), DIGITS) > 0 for rival in rivals)
+        ranks[name] = 1 + sum(gaps)
     between = {name: estimate.interval() for name, estimate in estimates.items()}
     # The pool of errors is of rivals alone: a reference does another job.
     between |= intervals({name: estimates[name] for name in rivals})
@@ -223,7 +225,7 @@ def _rank(
         row = Row(
             **_facts(runs, trials),
             **_cost(runs, target),
-            away=_first(runs["away"]) if name in ranks else "",
+            away=next(filter(None, runs["away"]), "") if name in ranks else "",
             sweeps=sweeps,
             budget=budget,
             metric=f"test_{first['compared']}",
@@ -237,7 +239,7 @@ def _rank(
             seeds=len(runs),
             failed_seeds=int(runs["lost"].sum()),
             spread=spreads(scores[name]),
-            by_replicate=tuple(fmean(replicate["score"]) for replicate in _replicates(runs)),
+            by_replicate=tuple(fmean(own) for _, own in runs.groupby(SEARCH, sort=False)["score"]),
             behind=better * (means[names[0]] - means[name]),
             behind_low=None if behind is None else behind.low,
             behind_high=None if behind is None else behind.high,
@@ -260,13 +262,13 @@ def _facts(runs: "pd.DataFrame", trials: Trials) -> dict[str, Any]:
         return -inf if mean is None else TASKS[replicate["metric"].iloc[0]].sign * mean
 
     # Test scores choose nothing: the winner that validates best over its final seeds is shown.
-    chosen = max(_replicates(runs), key=validated)
+    chosen = max((own for _, own in runs.groupby(SEARCH, sort=False)), key=validated)
     run: Any = next(chosen.itertuples(index=False))
     copied = ("algorithm", "paper", "sweep", "study", "entry_id", "page", "warm")
     return {
         **{key: getattr(run, key) for key in (*copied, *Scenario._fields)},
         "params": json.loads(run.params),
-        "outside": _first(runs["outside"]),
+        "outside": next(filter(None, runs["outside"]), ""),
         "own_models": bool(runs["own_models"].any()),
         "trials": trials.get((run.sweep, run.entry_id), 0),
         "tunings": runs["tuning"].nunique(),
@@ -288,15 +290,6 @@ def _cost(runs: "pd.DataFrame", target: float | None) -> dict[str, Any]:
         "bytes_to_target": _mean(hit["reached_bytes"]),
         "reached_share": None if target is None else len(hit) / len(runs),
     }
-
-
-def _replicates(runs: "pd.DataFrame") -> list["pd.DataFrame"]:
-    """Split the runs by the search whose winner they repeat."""
-    return [replicate for _, replicate in runs.groupby([*Draw._fields[:-1]], sort=False)]
-
-
-def _first(texts: "pd.Series[str]") -> str:
-    return next(filter(None, texts), "")
 
 
 def _mean(values: "pd.Series[float]") -> float | None:

@@ -53,6 +53,11 @@ def _report(data: ReportData, look: Look, charts: "Gallery") -> str:
     board = data.board
     drawn = {key: drawing.inlined(charts.get(key, [])) for key in SECTIONS[1:]}
     lead, more = headline(board)
+    failed: list[Cells] = []
+    for failure in data.failures:
+        end = Cell(failure.error or "the loss was not finite", look="code")
+        run = Cell(failure.name, href=data.server + failure.page)
+        failed.append([run, failure.kind, failure.status, end])
     return render(
         "report.html",
         title=f"{board.study} · leaderboard",
@@ -76,7 +81,7 @@ def _report(data: ReportData, look: Look, charts: "Gallery") -> str:
         overview=wording.overview(board),
         charts=drawn,
         chips=[(words.short(name), *style) for name, style in look.items()] if charts else [],
-        failures=_failures(data),
+        failures=table(["run", "kind", "status", "end of the error"], failed),
         data=data,
         script=drawing.script() if charts else "",
     )
@@ -107,19 +112,6 @@ def _setting(data: ReportData) -> dict[str, str]:
     }
     texts = {key: " / ".join(values) for key, values in facts.items()}
     return texts | {name: str(count) for name, count in counts.items() if count}
-
-
-def _failures(data: ReportData) -> Table:
-    rows: list[Cells] = [
-        [
-            Cell(failure.name, href=data.server + failure.page),
-            failure.kind,
-            failure.status,
-            Cell(failure.error or "the loss was not finite", look="code"),
-        ]
-        for failure in data.failures
-    ]
-    return table(["run", "kind", "status", "end of the error"], rows)
 
 
 # What is said first

@@ -62,7 +62,11 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     prose, name = ColumnKind.WORDS, ColumnKind.NAME
     every = [
         Measure("rank", Column("#", better=-1, look="rank"), words.rank_text),
-        Measure("algorithm", Column("algorithm", name, look="name"), words.name_text),
+        Measure(
+            "algorithm",
+            Column("algorithm", name, look="name"),
+            lambda r: words.label(r) + " (own models)" * r.own_models,
+        ),
         Measure("mean", Column(score, better=better), words.mean_text),
         Measure("behind", Column("behind the best", prose, -1), words.behind_text),
         Measure("rounds_to_target", Column(target, better=-1), words.to_target_text),
@@ -125,7 +129,14 @@ def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Tabl
         shown, lines = measures(board, rows, columns), []
         for row in rows:
             lines.append(Line([measure.cell(row) for measure in shown], leads(row)))
-        title = scenario_text(group) + _budget(board, rows[0])
+        title = scenario_text(group)
+        if (budget := rows[0].budget) is not None:
+            amount = {
+                "bytes": f"{budget / 1e6:.2f} MB",
+                "steps": f"{budget / 1e3:,.0f} k samples",
+                "seconds": f"{budget:,.0f} simulated s",
+            }[board.at]
+            title += f", at {amount} of each run"
         said = [words.answer(rows), *_by_model(board, group)]
         heads = [measure.column for measure in shown]
         tables.append(Table(heads, lines, title, group.sweeps, said, essential=4))
@@ -149,18 +160,6 @@ def _by_model(board: Leaderboard, group: Contest) -> list[str]:
     order = sorted(best.values(), key=lambda row: better * row.mean, reverse=True)
     models = ", ".join(f"{row.model} {words.mean_text(row)} ({words.label(row)})" for row in order)
     return [f"By model, its best method: {models}."]
-
-
-def _budget(board: Leaderboard, row: Row) -> str:
-    """Return the amount that a group is compared at, in words; "" where whole runs are."""
-    if row.budget is None:
-        return ""
-    amount = {
-        "bytes": f"{row.budget / 1e6:.2f} MB",
-        "steps": f"{row.budget / 1e3:,.0f} k samples",
-        "seconds": f"{row.budget:,.0f} simulated s",
-    }[board.at]
-    return f", at {amount} of each run"
 
 
 def interim_tables(board: Leaderboard) -> list[Table]:
@@ -355,7 +354,15 @@ def _csv(board: Leaderboard, columns: Collection[str]) -> str:
             elif name == "audit":
                 kinds = map(attrgetter("kind", "text"), value.findings if value else ())
                 value = "; ".join(starmap("{}: {}".format, kinds))
-            cells[name].append(_cell(value))
+            if isinstance(value, Mapping):
+                value = " ".join(starmap("{}={}".format, value.items()))
+            elif isinstance(value, list | tuple):
+                value = " ".join(map(str, value))
+            if isinstance(value, str):
+                value = visible(value)
+                # Spreadsheets show text behind an apostrophe as it is.
+                value = "'" * value.lstrip().startswith(FORMULA) + value
+            cells[name].append(value)
     # As objects: whole numbers beside a gap stay whole.
     content = pd.DataFrame(cells, dtype=object)
     return str(content.to_csv(index=False, lineterminator="\n"))
@@ -363,19 +370,6 @@ def _csv(board: Leaderboard, columns: Collection[str]) -> str:
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """Characters with which a spreadsheet begins a formula, and their wide forms."""
-
-
-def _cell(value: Any) -> Any:
-    """Return a value for a spreadsheet's cell: several values as one text, and no text that is taken for a formula."""
-    if isinstance(value, Mapping):
-        value = " ".join(f"{key}={inner}" for key, inner in value.items())
-    if isinstance(value, list | tuple):
-        value = " ".join(map(str, value))
-    if isinstance(value, str):
-        value = visible(value)
-        # Spreadsheets show text behind an apostrophe as it is.
-        return f"'{value}" if value.lstrip().startswith(FORMULA) else value
-    return value
 
 
 def _markdown(board: Leaderboard, columns: Collection[str]) -> str:
@@ -421,18 +415,13 @@ def latex(board: Leaderboard) -> str:
     cells = pd.DataFrame("--", index=index, columns=heads)
     for head, rows in columns.items():
         for row in rows:
-            cells.loc[row.algorithm, head] = _score(row, rows)
+            text = words.mean_text(row).replace("±", "$\\pm$")
+            if leads(row):
+                text = f"\\textbf{{{text}}}"
+            elif row.rank == 2 and sum(map(leads, rows)) == 1:
+                text = f"\\underline{{{text}}}"
+            cells.loc[row.algorithm, head] = text
     cells.index = cells.index.map(words.short)
     style = cells.style.format_index(escape="latex", axis=0).format_index(escape="latex", axis=1)
     form = "l" + "r" * len(columns)
     return comments + str(style.to_latex(hrules=True, multicol_align="c", column_format=form))
-
-
-def _score(row: Row, rows: list[Row]) -> str:
-    """Return a score with half its interval's width, marked by what is shown of it."""
-    text = words.mean_text(row).replace("±", "$\\pm$")
-    if leads(row):
-        return f"\\textbf{{{text}}}"
-    if row.rank == 2 and sum(map(leads, rows)) == 1:
-        return f"\\underline{{{text}}}"
-    return text

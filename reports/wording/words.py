@@ -48,11 +48,6 @@ def label(row: Row) -> str:
     return short(row.algorithm)
 
 
-def name_text(row: Row) -> str:
-    """Return the algorithm's short name, and whether its numbers are those of its clients' own models."""
-    return label(row) + " (own models)" * row.own_models
-
-
 def title_of(metric: str) -> str:
     """Return a metric's name as people read it."""
     name = metric.replace("_", " ")

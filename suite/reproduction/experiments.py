@@ -22,6 +22,7 @@ from suite.studies.validation import Faults, Written, rule
 from suite.yaml_files import parse_mapping, read_text
 from trials import algorithms, heterogeneity
 from trials.common.errors import UserError, unknown
+from trials.common.mappings import only, without
 from trials.run.spec import SPELLING, Scenario, TrialSpec, canonical
 from trials.settings import Settings
 
@@ -146,7 +147,7 @@ class Configured:
     def undecided(self) -> list[str]:
         """The hyperparameters that are neither stated nor chosen nor searched."""
         cls = algorithms.resolve(self.algorithm)
-        decided = {k: d.value for k, d in self.decisions.items() if k in cls.ranges()}
+        decided = {k: d.value for k, d in only(self.decisions, cls.ranges()).items()}
         decided |= self.variants[0]
         return [key for key in cls.configured(decided).params() if key not in decided]
 
@@ -162,12 +163,14 @@ class Configured:
         """Return the trial of one run under the paper's protocol: no validation data; the seed also partitions the data, and
         draws them where they are random, unless it is decided otherwise.
         """
-        values = {key: self.value(key) for key in (*self.decisions, *SEEDED)}
-        values |= {key: seed for key in SEEDED if values[key] == PER_SEED}
+        values = {}
+        for key in (*self.decisions, *SEEDED):
+            value = self.value(key)
+            values[key] = seed if key in SEEDED and value == PER_SEED else value
         values |= {"rounds": rounds, "eval_every": every, "val_fraction": 0.0, **variant}
-        settings = {k: v for k, v in values.items() if k in Settings.model_fields}
-        params = {k: v for k, v in values.items() if k not in settings}
-        return canonical(self.algorithm, params, self.scenario, Settings(**settings), seed)
+        settings = Settings(**only(values, Settings.model_fields))
+        params = without(values, Settings.model_fields)
+        return canonical(self.algorithm, params, self.scenario, settings, seed)
 
     def refuse_unrunnable(self) -> None:
         """Raise `UserError` for the first searched value, or the setting, with which it cannot be run."""
@@ -240,7 +243,7 @@ def selected(path: str | None) -> list[tuple[str, str, str]]:
     Raises `UserError` on an unknown part.
     """
     if path is None:
-        return [place for name in paper_names() for place in selected(name)]
+        return [*itertools.chain.from_iterable(map(selected, paper_names()))]
     file, end, rest = path.partition(".yaml")
     name, _, rest = (file + end, "", rest.strip("/")) if end else path.partition("/")
     wanted, _, beginning = rest.partition("/")
@@ -269,10 +272,9 @@ def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | No
     for method in dict.fromkeys(named):
         if method not in content.methods:
             faults.add(method, None, str(unknown("method", method, content.methods)))
-    place: dict[str, Any] = {
-        part: faults.attempt(part, text, partial(SPELLING[part], text or ""))
-        for part, text in at.model_dump(include=set(PLACE)).items()
-    }
+    place: dict[str, Any] = {}
+    for part, text in at.model_dump(include=set(PLACE)).items():
+        place[part] = faults.attempt(part, text, partial(SPELLING[part], text or ""))
     methods = {}
     for method in content.methods if all(place.values()) else ():
         configured = _configured(faults, (paper, content, at), method, Scenario(**place))
@@ -299,9 +301,8 @@ def _configured(
     decisions: dict[str, Decision] = {}
     readings: dict[str, None] = {}
     for layer, alone in layers:
-        stated = {k: Decision(v, None) for k, v in (layer.settings | layer.params).items()}
-        chosen = {k: Decision(value, why) for k, (value, why) in layer.chosen.items()}
-        for key, decision in (stated | chosen).items():
+        for key, value in (layer.settings | layer.params | layer.chosen).items():
+            decision = Decision(*value) if key in layer.chosen else Decision(value, None)
             if key in keys:
                 decisions[key] = decision
             elif alone:
@@ -340,14 +341,14 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
         methods = {}
         for method, configured in row.methods.items():
             meant = {key.removeprefix(f"{method}."): value for key, value in other.items()}
-            ours = {key: value for key, value in meant.items() if row.is_ours(method, key)}
-            for key, value in ours.items():
-                configured = _with(configured, key, value)
+            for key, value in meant.items():
+                if row.is_ours(method, key):
+                    configured = _with(configured, key, value)
             with suppress(UserError):  # said when the values are checked
-                needed = {
-                    k: Decision(meant[k], "--set") for k in configured.undecided if k in meant
-                }
-                configured = replace(configured, decisions={**configured.decisions, **needed})
+                decisions = {**configured.decisions}
+                for key, value in only(meant, configured.undecided).items():
+                    decisions[key] = Decision(value, "--set")
+                configured = replace(configured, decisions=decisions)
             methods[method], where = configured, f"{row.path}, {method}"
             faults.attempt(where, None, configured.refuse_unrunnable)
             faults.check()

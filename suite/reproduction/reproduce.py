@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from math import inf
 from pathlib import Path
 from statistics import fmean
@@ -59,14 +59,16 @@ def reproduce(
     planned = list(plans(path, seeds, rounds, data_root, other))
     paper = read_paper(planned[0][0][0])
     batch = Batch(storage / "reproduce")
-    jobs = [job for _, plan, _ in planned if plan for job in plan.jobs.values()]
+    jobs: list[Job] = []
+    for _, plan, _ in planned:
+        jobs += plan.jobs.values() if plan else ()
     failed, interrupted = batch.run(jobs, data_root, resources)
     done = batch.done
     made_with: list[dict[str, str]] = []
-    for run in (done[job.id] for job in jobs if job.id in done):
-        versions = {key: run.tags.get(key, "") for key in VERSIONS}
-        if versions not in made_with:
-            made_with.append(versions)
+    for job in jobs:
+        if job.id in done:
+            versions = {key: done[job.id].tags.get(key, "") for key in VERSIONS}
+            made_with += [] if versions in made_with else [versions]
     return Reproduction(
         paper=paper.paper,
         cites=paper.cites,
@@ -88,7 +90,7 @@ def plans(
     """Yield each (paper, table, row) of `PAPER[/TABLE[/ROW]]`, default all, with its plan, or None and why it is not run here."""
     places = selected(path)
     experiments = [experiment(read_paper(place[0]), *place) for place in places]
-    changed = iter(otherwise([each for each in experiments if each is not None], other))
+    changed = iter(otherwise([*filter(None, experiments)], other))
     for place, each in zip(places, experiments, strict=True):
         name, table, row = place
         if each is None:
@@ -106,9 +108,12 @@ def plan_of(paper: Paper, row: Experiment, seeds: int, most_rounds: int | None =
     """Return the jobs of a row. Evaluations are after each round where a metric needs them, else at the end."""
     table = paper.tables[row.table]
     names = [*table.rows[row.row].numbers, *(c.metric for c in table.claims if c.metric)]
-    metrics = [wanted for wanted in map(metric_or_none, names) if wanted is not None]
-    every_round = any(m.at is not None or m.kind.over or not m.kind.last for m in metrics)
-    more = {"score_training": True} if any(m.kind.key in TRAINING for m in metrics) else {}
+    metrics = [*filter(None, map(metric_or_none, names))]
+    every_round, more = False, {}
+    for wanted in metrics:
+        every_round |= wanted.at is not None or bool(wanted.kind.over) or not wanted.kind.last
+        if wanted.kind.key in TRAINING:
+            more = {"score_training": True}
     planned = max(int(configured.value("rounds")) for configured in row.methods.values())
     rounds = planned if most_rounds is None else min(planned, most_rounds)
     jobs = {}
@@ -130,15 +135,18 @@ def listing(
     planned = plans(path, seeds, None, data_root, {})
     for (name, table), group in groupby(planned, key=lambda row: row[0][:2]):
         content, rows = read_paper(name).tables[table], list(group)
-        jobs = [plan.jobs for _, plan, _ in rows if plan is not None]
+        runs, reasons = list[int](), set[str]()
+        for _, plan, why in rows:
+            runs += [len(plan.jobs)] if plan else []
+            reasons |= {why} - {""}
         yield {
             "table": f"{name}/{table}",
             "source": content.source,
             "about": content.about,
             "rows": len(rows),
-            "rows_that_run_here": len(jobs),
-            "runs": sum(map(len, jobs)),
-            "not_run": sorted({why for *_, why in rows if why}),
+            "rows_that_run_here": len(runs),
+            "runs": sum(runs),
+            "not_run": sorted(reasons),
         }
 
 
@@ -152,22 +160,24 @@ def _row(
     if plan is not None:
         planned, methods = plan.planned, plan.experiment.methods
         best: dict[str, dict[str, Any]] = {}
+        readings: dict[str, None] = {}
         for method, configured in methods.items():
-            variants = _runs_of(plan, method, done)
-            if variants:
-                number = _best(variants, plan.metrics, method)
-                runs[method], best[method] = variants[number], configured.variants[number]
-        ended = {job.id: done[job.id] for job in plan.jobs.values() if job.id in done}
-        missing = len({job.id for job in plan.jobs.values()}) - len(ended)
+            readings |= dict.fromkeys(configured.readings)
+            if (chosen := _best_of(plan, method, done)) is not None:
+                number, runs[method] = chosen
+                best[method] = configured.variants[number]
+        wanted = dict.fromkeys(job.id for job in plan.jobs.values())
+        ended = [done[job] for job in wanted if job in done]
+        missing = len(wanted) - len(ended)
         cut = f"{plan.rounds} rounds instead of {planned}"
         facts = {
             **next(iter(methods.values())).scenario.names(),
             "seeds": len({seed for *_, seed in plan.jobs}),
             "reduced": [cut] * (plan.rounds < planned),
             "settings": _settings(methods, best),
-            "readings": list(dict.fromkeys(text for c in methods.values() for text in c.readings)),
+            "readings": list(readings),
             "runs": len(ended),
-            "seconds": round(sum(run.seconds for run in ended.values()), 1),
+            "seconds": round(sum(run.seconds for run in ended), 1),
             "note": f"{missing} runs are missing" if missing else "",
         }
     return JudgedRow(
@@ -181,9 +191,12 @@ def _row(
     )
 
 
-def _runs_of(plan: Plan, method: str, done: Mapping[str, Done]) -> dict[int, dict[int, ClaimRun]]:
-    """Return the ended runs of a method, variant -> seed -> run, as claims see them: there are no validation data, so a loss on
-    test data that is not finite is a run that diverged.
+def _best_of(
+    plan: Plan, method: str, done: Mapping[str, Done]
+) -> tuple[int, dict[int, ClaimRun]] | None:
+    """Return the searched variant of a method that has the best mean of the row's first metric, the first of equals, and its
+    runs that ended by seed; None where none has. There are no validation data, so a loss on test data that is not finite
+    is a run that diverged.
     """
     variants: dict[int, dict[int, ClaimRun]] = {}
     for (owner, number, seed), job in plan.jobs.items():
@@ -193,22 +206,15 @@ def _runs_of(plan: Plan, method: str, done: Mapping[str, Done]) -> dict[int, dic
             diverged = lost("test_loss", Status(ended.tags["status"]), not_finite)
             run = ClaimRun(ended.history, job.spec.settings.rounds, diverged)
             variants.setdefault(number, {})[seed] = run
-    return variants
-
-
-def _best(
-    variants: Mapping[int, Mapping[int, ClaimRun]], metrics: Sequence[Metric], method: str
-) -> int:
-    """Return the searched variant with the best mean of the row's first metric; the first of equals."""
-    wanted = metrics[0] if metrics else Metric("mean_accuracy")
-    sign = 1 if wanted.kind.better == "more" else -1
-
-    def quality(number: int) -> float:
-        values = measured(wanted, method, {method: variants[number]}).values()
-        last = max(run.rounds for run in variants[number].values())
-        return sign * fmean(counted(v, last) for v in values) if values else -inf
-
-    return max(variants, key=quality)
+    wanted = plan.metrics[0] if plan.metrics else Metric("mean_accuracy")
+    means: dict[int, float] = {}
+    for number, runs in variants.items():
+        values = measured(wanted, method, {method: runs}).values()
+        last = max(run.rounds for run in runs.values())
+        sign = 1 if wanted.kind.better == "more" else -1
+        means[number] = sign * fmean(counted(v, last) for v in values) if values else -inf
+    best = max(means, key=means.__getitem__, default=None)
+    return None if best is None else (best, variants[best])
 
 
 def _settings(
@@ -216,7 +222,7 @@ def _settings(
 ) -> list[dict[str, Any]]:
     """Return all decisions, shared ones once, with the best of the searched values."""
     settings = []
-    for key in dict.fromkeys(key for c in methods.values() for key in c.decisions):
+    for key in dict.fromkeys(chain.from_iterable(c.decisions for c in methods.values())):
         decisions = {m: c.decisions[key] for m, c in methods.items() if key in c.decisions}
         shared = len(decisions) == len(methods) and len(set(map(str, decisions.values()))) == 1
         for method, decision in list(decisions.items())[: 1 if shared else None]:

@@ -43,34 +43,29 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
     where there is none. If several documents have a number or statement, the one under the declared settings counts, else
     the least reduced one, else the one with most seeds.
     """
-    documents = read_documents(folder)
-    return [_summarised(name, documents) for name in ([path] if path else paper_names())]
-
-
-def _summarised(name: str, written: Mapping[str, Reproduction]) -> PaperSummary:
-    paper = read_paper(name)
-    documents = {file: content for file, content in written.items() if content.paper == paper.paper}
-    ranked: list[tuple[tuple[bool, bool, int], JudgedRow]] = []
-    for content in documents.values():
-        declared = "--set " not in content.command
-        ranked += [((declared, not row.reduced, row.seeds), row) for row in content.rows]
-    judged: dict[Address, tuple[Judged, JudgedRow]] = {}
-    for _, row in sorted(ranked, key=lambda pair: pair[0]):  # what counts most comes last
-        for each in (*row.numbers, *row.claims):
-            what = (each.says,) if each.says else (each.metric, each.method)
-            if each.verdict != NOT_RUN:
-                judged[(row.table, row.row, *what)] = each, row
-    entries: list[JudgedEntry] = []
-    for name_of_table, table in paper.tables.items():
-        for name_of_row in table.rows:
-            entries += _entries(paper, name_of_table, name_of_row, judged)
-    return PaperSummary(
-        paper=paper.paper,
-        cites=paper.cites,
-        command=Path(name).stem,
-        entries=entries,
-        documents=list(documents),
-    )
+    written, summaries = read_documents(folder), []
+    for name in [path] if path else paper_names():
+        paper = read_paper(name)
+        documents: list[str] = []
+        ranked: list[tuple[tuple[bool, bool, int], JudgedRow]] = []
+        for file, content in written.items():
+            if content.paper == paper.paper:
+                documents.append(file)
+                declared = "--set " not in content.command
+                ranked += [((declared, not row.reduced, row.seeds), row) for row in content.rows]
+        judged: dict[Address, tuple[Judged, JudgedRow]] = {}
+        for _, row in sorted(ranked, key=lambda pair: pair[0]):  # what counts most comes last
+            for each in (*row.numbers, *row.claims):
+                what = (each.says,) if each.says else (each.metric, each.method)
+                if each.verdict != NOT_RUN:
+                    judged[(row.table, row.row, *what)] = each, row
+        entries: list[JudgedEntry] = []
+        for name_of_table, table in paper.tables.items():
+            for name_of_row in table.rows:
+                entries += _entries(paper, name_of_table, name_of_row, judged)
+        facts = {"paper": paper.paper, "cites": paper.cites, "command": Path(name).stem}
+        summaries.append(PaperSummary(**facts, entries=entries, documents=documents))
+    return summaries
 
 
 def _entries(
@@ -89,6 +84,13 @@ def _entries(
         why = fact if says else "" if metric_or_none(what[0]) else UNMEASURED
         again = what in elsewhere and elsewhere[what] == fact
         verdict, document = judged.get((table, row, *what), (None, None))
+        chosen: dict[str, list[str]] = {}  # less what has the suite's default
+        for setting in document.settings if document else ():
+            name, value = setting["name"], setting["value"]
+            field = None if name in NAMED else Settings.model_fields.get(name)
+            if setting["chosen_because"] is not None and not (field and field.default == value):
+                text = f"{value:g}" if isinstance(value, float) else f"{value}"
+                chosen.setdefault(name, []).append(text)
         if not again or (other and verdict is not None):
             yield JudgedEntry(
                 table=table,
@@ -98,29 +100,15 @@ def _entries(
                 judged=verdict,
                 why="" if verdict else never or why or f"{NOT_RUN}{cost}",
                 again=again,
-                chosen=_chosen(document) if document else {},
+                chosen=chosen,
                 note=document.note if document else "",
             )
 
 
 def _facts(table: PaperTable, row: TableRow) -> dict[Address, Any]:
     """Return the printed numbers of a row by metric and method, and why its statements are never judged."""
-    numbers = {
-        (name, method): number
-        for name, column in row.numbers.items()
-        for method, number in column.items()
-    }
-    return numbers | {(claim.says,): claim.why_not for claim in table.claims}
-
-
-def _chosen(row: JudgedRow) -> dict[str, list[str]]:
-    """Return the settings of a row that the text leaves open, with their values, less those that have the suite's defaults."""
-    chosen: dict[str, list[str]] = {}
-    for setting in row.settings:
-        name, value = setting["name"], setting["value"]
-        field = None if name in NAMED else Settings.model_fields.get(name)
-        if setting["chosen_because"] is not None and not (field and field.default == value):
-            chosen.setdefault(name, []).append(
-                f"{value:g}" if isinstance(value, float) else f"{value}"
-            )
-    return chosen
+    facts: dict[Address, Any] = {}
+    for name, column in row.numbers.items():
+        for method, number in column.items():
+            facts[name, method] = number
+    return facts | {(claim.says,): claim.why_not for claim in table.claims}

@@ -6,8 +6,9 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, product, starmap
 from math import inf, nan
+from operator import attrgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from suite.studies.samplers import LAG, searched_by
 from suite.tracking.tags import dumps
 from trials.algorithms import is_named
 from trials.common.errors import UserError, unknown
+from trials.common.mappings import only, without
 from trials.federated_data import UNREACHED
 from trials.run.outcome import Status, reason
 from trials.run.spec import Scenario
@@ -62,7 +64,7 @@ class Query:
 
     def __post_init__(self) -> None:
         asked = [("metric", self.metric, METRICS), ("cost", self.at, COSTS)]
-        for kind, name, choices in [*asked, *(("column", name, PLAIN) for name in self.where)]:
+        for kind, name, choices in [*asked, *product(["column"], self.where, [PLAIN])]:
             if name not in choices:
                 raise unknown(kind, name, choices)
         if self.at != "rounds" and self.metric in AT_THE_END:
@@ -98,27 +100,31 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
         none = NONE_YET if tables.finals.empty else "no final run has all of these values"
         raise UserError("\n".join(["there is no row to show", *notes]) if notes else none)
     board = _ranked(tables, query, sound)
-    shown = {row.sweep for row in board.rows} | {row.sweep for row in standing}
-    facts = [sweep for sweep in tables.facts.values() if sweep.name in shown]
-    about = [f"{sweep.name} was {sweep.cut}." for sweep in facts if sweep.cut]
-    for sweep in facts:
+    shown = set(map(attrgetter("sweep"), (*board.rows, *standing)))
+    cuts, looks, studies, searched = list[str](), list[str](), set[str](), dict[str, str]()
+    for sweep in only(tables.facts, shown).values():
+        if sweep.cut:
+            cuts.append(f"{sweep.name} was {sweep.cut}.")
         if sweep.looks:
             counts = ", ".join(map(str, sweep.looks))
             before = f"{sweep.name} was ranked before with {counts} final runs an entry"
-            about.append(f"{before}; {ADDED}.")
-    notes = [*about, *board.notes, *notes]
+            looks.append(f"{before}; {ADDED}.")
+        studies.add(sweep.study_name)
+        searched[sweep.name] = searched_by(sweep.study["sampler"], sweep.study["trials"], LAG)
+    notes = [*cuts, *looks, *board.notes, *notes]
     for run in each(finals.drop_duplicates(["dataset", "heterogeneity"])):
-        lines = [text for text in str(run.data_note).splitlines() if text.startswith(UNREACHED)]
-        notes += [f"{run.dataset} · {run.heterogeneity}: {text}." for text in lines]
+        for text in str(run.data_note).splitlines():
+            if text.startswith(UNREACHED):
+                notes.append(f"{run.dataset} · {run.heterogeneity}: {text}.")
     names = going["metric"].unique()
     return replace(
         board,
-        metric=board.metric or ", ".join(f"test_{name}" for name in names),
+        metric=board.metric or ", ".join(map("test_{}".format, names)),
         direction=board.direction or ", ".join(map(direction, names)),
-        study=board.study or ", ".join(sorted({sweep.study_name for sweep in facts})),
+        study=board.study or ", ".join(sorted(studies)),
         interim=standing,
         notes=tuple(notes),
-        searched={s.name: searched_by(s.study["sampler"], s.study["trials"], LAG) for s in facts},
+        searched=searched,
     )
 
 
@@ -128,8 +134,9 @@ def _note(tables: Tables, entry: Any) -> str:
     runs = finals[(finals["sweep"] == entry.sweep) & (finals["entry_id"] == entry.entry_id)]
     if runs.empty:
         runs = tables.searches.get((entry.sweep, entry.entry_id), runs)
-    ends = ", ".join(f"{count} {end}" for end, count in Counter(runs["status"]).items())
-    why = "".join(f" ({reason(error)})" for error in runs["error"].dropna()[-1:])
+    ends = ", ".join(starmap("{1} {0}".format, Counter(runs["status"]).items()))
+    errors = runs["error"].dropna()
+    why = "" if errors.empty else f" ({reason(errors.iloc[-1])})"
     name = f"{Scenario.of(entry)}: {short(entry.algorithm)}"
     return f"{name} has no row: of its runs in {entry.sweep} none came to an end: {ends or 'none'}{why}."
 
@@ -138,10 +145,13 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     """Return the rows of final runs with their audits."""
     import pandas as pd
 
-    studies = {name: tables.facts[name].study for name in finals["sweep"].unique()}
-    targets = {study.get("target") for study in studies.values()} - {None}
-    if query.target is None and len(targets) == 1:
-        query = replace(query, target=targets.pop())
+    targets, margins = set[Any](), set[Any]()
+    for name in finals["sweep"].unique():
+        study = tables.facts[name].study
+        targets.add(study.get("target"))
+        margins.add(study.get("margin"))
+    if query.target is None and len(targets - {None}) == 1:
+        query = replace(query, target=(targets - {None}).pop())
     # As studies list their scenarios, whichever trials ended first; of equal ones the older sweep is first.
     places = {"entry_id": tables.entries["entry_id"].unique().tolist(), "sweep": [*tables.facts]}
     finals = finals.sort_values(
@@ -155,10 +165,10 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
         rows.append(_compared(run, histories.get((run["sweep"], run["trial_id"]), []), query))
     runs = pd.DataFrame(rows, columns=[*dict.fromkeys([*finals, *COMPARED])])
     runs = runs.fillna(dict.fromkeys(COUNTED, 0.0))
-    margins = {study.get("margin") for study in studies.values()}
     margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
-    searches = tables.searches
-    trials = {key: int(own.groupby("replicate").size().max()) for key, own in searches.items()}
+    searches, trials = tables.searches, dict[Key, int]()
+    for key, own in searches.items():
+        trials[key] = int(own["replicate"].value_counts().max())
     board = leaderboard(runs, trials, query.target, query.at, margin)
     ran, audited = dict(iter(finals.groupby(KEYS))), []
     for row in board.rows:
@@ -184,14 +194,13 @@ def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
     aimed = query.target is not None and not lost
     reached = metrics.reach(history, task, query.target or 0.0) if aimed else {}
     apart = {"partition_seed", "execution", "chunk", *json.loads(run["params"])}
-    shared = {key: value for key, value in settings.items() if key not in apart}
     return {
         **run,
         "compared": metric,
         "score": score,
         "lost": lost,
         "curve": curve,
-        "shared": dumps({"metric": settings.get("metric"), **shared}),
+        "shared": dumps({"metric": settings.get("metric"), **without(settings, apart)}),
         "warm": run["warm_start"] is not None,
         **clients,
         **dict.fromkeys(REACHED, nan),
@@ -211,12 +220,14 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
     first = metrics.untrained(evaluations, name)
     if lost:
         return first, ()
-    values = [entry.get(name, first) for entry in evaluations]
+    values, costs = list[float](), list[float]()
+    for entry in evaluations:
+        values.append(entry.get(name, first))
+        costs.append(metrics.cost_until(entry, query.at))
     if query.metric == "best":
         better = max if direction(run["metric"]) == "maximize" else min
         values = list(accumulate(values, better))
     score = values[-1] if query.metric == "best" else fmean(values[1:][-metrics.LAST :])
-    costs = [metrics.cost_until(entry, query.at) for entry in evaluations]
     return score, () if query.at == "rounds" else tuple(zip(costs, values, strict=True))
 
 
@@ -230,7 +241,7 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
         done = done.dropna(subset="val_score")
         scores = sign * done["val_score"]
         best = None if done.empty else done.iloc[int(scores.argmax())]
-        shared = {k: v for k, v in row._asdict().items() if k in Standing.__dataclass_fields__}
+        shared = only(row._asdict(), Standing.__dataclass_fields__)
         standing = Standing(
             **shared | {"metric": f"val_{row.metric}"},
             rank=None,

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from itertools import starmap
 from pathlib import Path
 
 from reports.charts.drawing import SIGN
@@ -12,6 +14,7 @@ from suite.results.leaderboards import Query, read_leaderboard
 from suite.results.table import FINALS, SEARCHES, Tables, each, is_lost
 from suite.tracking.tags import run_page
 from suite.yaml_files import dump, write_files
+from trials.common.mappings import stated
 from trials.run.outcome import Status, reason
 from trials.scoring.metrics import COSTS, cost_until
 
@@ -46,14 +49,17 @@ def write(
 def read(tables: Tables, query: Query, server: str) -> ReportData:
     """Return the data of a report: everything it shows."""
     board = read_leaderboard(tables, query)
-    shown = {(row.sweep, row.entry_id) for row in board.rows} & tables.searches.keys()
-    trials = {key: tables.searches[key] for key in shown}
+    trials = {}
+    for row in board.rows:
+        key = row.sweep, row.entry_id
+        if (own := tables.searches.get(key)) is not None:
+            trials[key] = own[own["kind"] == "search"]
     return ReportData(
         board=board,
         curves=tuple(_curves(tables, board)),
-        trials={key: own[own["kind"] == "search"] for key, own in trials.items()},
+        trials=trials,
         failures=tuple(_failures(tables, query)),
-        sweeps=tuple(_sweep(tables, name, how) for name, how in board.searched.items()),
+        sweeps=tuple(starmap(partial(_sweep, tables), board.searched.items())),
         tuned={(row.sweep, row.entry_id): row.facts.tuned for row in each(tables.entries)},
         server=server,
     )
@@ -62,20 +68,24 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
 def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
     """Yield the curves of the rows' final runs, except runs without a usable score."""
     finals = {final["run_id"]: final for final in tables.finals.to_dict("records")}
-    histories = tables.histories(["test", *(f"{name}_curve" for name in COSTS["bytes"])])
+    histories = tables.histories(["test", *map("{}_curve".format, COSTS["bytes"])])
     for row in board.rows:
         for final in map(finals.__getitem__, row.runs):
             name = f"test_{final['metric']}"
             if is_lost(final, name):
                 continue
-            history = [e for e in histories[final["sweep"], final["trial_id"]] if name in e]
+            points = []
+            for entry in histories[final["sweep"], final["trial_id"]]:
+                if name in entry:
+                    points.append((int(entry["round"]), entry[name], cost_until(entry, "bytes")))
+            rounds, scores, sent_bytes = zip(*points, strict=True) if points else ((), (), ())
             yield Curve(
                 row.group,
                 final["algorithm"],
                 final["seed"],
-                rounds=tuple(int(entry["round"]) for entry in history),
-                scores=tuple(entry[name] for entry in history),
-                sent_bytes=tuple(cost_until(entry, "bytes") for entry in history),
+                rounds=rounds,
+                scores=scores,
+                sent_bytes=sent_bytes,
                 replicate=(final["split"], final["partition"], final["tuning"]),
             )
 
@@ -104,7 +114,7 @@ def _sweep(tables: Tables, name: str, searched: str) -> SweepFacts:
     """Return the study, versions, seeds and fingerprints behind a sweep's rows, and the settings that its algorithms share."""
     sweep, finals = tables.facts[name], tables.finals[tables.finals["sweep"] == name]
     study = {key: value for key, value in sweep.study.items() if value not in (None, {}, "")}
-    settings = {k: v for k, v in study.get("settings", {}).items() if v is not None}
+    settings = stated(study.get("settings", {}))
     shown = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
     facts = {word: sweep.versions[key] for key, word in shown.items() if key in sweep.versions}
     facts |= {"search": searched, "search seed": str(study.get("seed", 0))}

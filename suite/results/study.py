@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ from suite.results.table import Row, TrialTable, history_of
 from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.common.errors import UserError, unknown
+from trials.common.mappings import only, without
 from trials.run.outcome import Status, reason
 from trials.run.spec import Scenario
 from trials.scoring.metrics import TASKS
@@ -76,9 +79,9 @@ def _plain(value: Any) -> Any:
 def _trial(row: Row, ranges: Mapping[str, Any]) -> FrozenTrial:
     """Return a row as an Optuna trial."""
     values = {name: _plain(value) for name, value in json.loads(row["params"]).items()}
-    searched = {name: value for name, value in values.items() if name in ranges}
+    searched = only(values, ranges)
     attributes = {name: row[name] for name in ATTRIBUTES if pd.notna(row[name])}
-    attributes |= {name: value for name, value in values.items() if name not in ranges}
+    attributes |= without(values, ranges)
     if row["error"]:
         attributes["error"] = reason(row["error"])
     state = STATES.get(row["status"], TrialState.FAIL)
@@ -89,7 +92,7 @@ def _trial(row: Row, ranges: Mapping[str, Any]) -> FrozenTrial:
         state=state,
         value=row["val_score"] if state == TrialState.COMPLETE else None,
         params=searched,
-        distributions={name: ranges[name] for name in searched},
+        distributions=only(ranges, searched),
         user_attrs=attributes,
         intermediate_values={int(e["round"]): e[score] for e in history if score in e},
     )
@@ -106,14 +109,14 @@ def add(search: SearchTrials, storage: BaseStorage) -> optuna.Study:
     for name, value in search.attributes.items():
         study.set_user_attr(name, value)
     there = {trial.user_attrs["trial_id"] for trial in study.get_trials(deepcopy=False)}
-    fresh = search.rows[~search.rows["trial_id"].isin(there)]
-    study.add_trials([_trial(row, search.ranges) for row in fresh.to_dict("records")])
+    fresh = search.rows[~search.rows["trial_id"].isin(there)].to_dict("records")
+    study.add_trials(map(partial(_trial, ranges=search.ranges), fresh))
     return study
 
 
 def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
     """Update the studies in a storage from tables. New trials come last, since a browser knows the others by number."""
-    searches = [search for table in tables for search in searches_of(table)]
+    searches = [*chain.from_iterable(map(searches_of, tables))]
     current = [search.attributes for search in searches]
     for study in storage.get_all_studies():
         # A study has one range for all of its trials, and a sweep that began anew may have the old one's name.

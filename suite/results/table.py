@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from math import isnan
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
+from trials.common.mappings import only, without
 from trials.run import outcome
 from trials.run.spec import Scenario, TrialSpec
 from trials.scoring.metrics import TASKS
@@ -204,7 +207,7 @@ def read(path: Path) -> TrialTable:
     with _reading(path):
         file = parquet.ParquetFile(path)
         groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-        size = max(file.metadata.num_rows, sum(group.total_byte_size for group in groups))
+        size = max(file.metadata.num_rows, sum(map(attrgetter("total_byte_size"), groups)))
         if size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
             raise ValueError(f"this machine's memory does not hold the {size} bytes that it names")
         content = json.loads((file.schema_arrow.metadata or {}).get(KEY, "{}"))
@@ -292,9 +295,10 @@ class Tables:
         """Return these columns of the rows of these kinds (none: of all)."""
         import pandas as pd
 
-        names = [*columns]
-        frames = [table.columns(names, kinds) for table in self.tables]
-        full = [frame for frame in frames if len(frame)]
+        names, full = [*columns], []
+        for table in self.tables:
+            frame = table.columns(names, kinds)
+            full += [frame] if len(frame) else []
         return pd.concat(full, ignore_index=True) if full else pd.DataFrame(columns=names)
 
     def histories(self, columns: Collection[str]) -> dict[Key, History]:
@@ -315,9 +319,11 @@ def history_of(row: Row, columns: Iterable[str]) -> History:
     recorded = [column for column in columns if row[column] is not None]
     history = []
     for at, round_number in enumerate(() if row["round"] is None else row["round"]):
-        values = {named[column]: float(row[column][at]) for column in recorded}
-        finite = {name: value for name, value in values.items() if value == value}
-        history.append({"round": int(round_number), **finite})
+        evaluation: dict[str, float] = {"round": int(round_number)}
+        for column in recorded:
+            if not isnan(value := float(row[column][at])):
+                evaluation[named[column]] = value
+        history.append(evaluation)
     return history
 
 
@@ -329,10 +335,9 @@ def is_lost(row: Row, metric: str) -> bool:
 def spec_of(row: Row) -> TrialSpec:
     """Return the spec of a row's trial: all that is needed to run it again."""
     settings = Settings.model_validate_json(row["settings"])
-    params = json.loads(row["params"])
-    own = {name: value for name, value in params.items() if name not in Settings.model_fields}
-    names = {name: row[name] for name in ("algorithm", *Scenario._fields, "seed")}
-    return TrialSpec(params=own, settings=settings, **names)
+    params = without(json.loads(row["params"]), Settings.model_fields)
+    names = only(row, ("algorithm", *Scenario._fields, "seed"))
+    return TrialSpec(params=params, settings=settings, **names)
 
 
 def nothing_in(storage: object) -> str:

@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,7 +59,7 @@ class Batch:
             with suppress(ValueError, KeyError):  # a kill may tear a line
                 content = json.loads(line)
                 check_format(f"results {self.path}", content["format"])
-                self.done[content["id"]] = Done(*(content[key] for key in Done._fields))
+                self.done[content["id"]] = Done(*itemgetter(*Done._fields)(content))
 
     def run(self, jobs: Sequence[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
         """Run the missing jobs; return how many failed, and whether the batch was interrupted."""
@@ -66,10 +67,12 @@ class Batch:
         from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive
 
-        self.jobs = {job.id: job for job in jobs if job.id not in self.done}
+        self.jobs, specs = {}, {}
+        for job in jobs:
+            if job.id not in self.done:
+                self.jobs[job.id], specs[job.spec.dataset_key] = job, job.spec
         if not self.jobs:
             return 0, False
-        specs = {job.spec.dataset_key: job.spec for job in self.jobs.values()}
         data = {key: load_dataset(spec, data_root) for key, spec in specs.items()}
         alone = not resources.gpus_per_trial
         if not alone or local_slots(resources) > 1 or resources.joins:
@@ -102,7 +105,7 @@ class Batch:
     @property
     def code(self) -> set[str]:
         """The names in the jobs; some may load third-party code."""
-        return {name for job in self.jobs.values() for name in job.spec.code}
+        return set(chain.from_iterable(job.spec.code for job in self.jobs.values()))
 
     def spec(self, request: TrialRequest) -> TrialSpec:
         """Return the trial that a request runs."""
@@ -116,7 +119,10 @@ class Batch:
             why = f": {reason(outcome.error)[:200]}"
         else:
             tags = run_tags(RunKind.REPRODUCE, job.spec, outcome)
-            self.done[job.id] = Done(tags, [*map(_finite, outcome.history)], outcome.seconds)
+            history = []
+            for entry in outcome.history:  # JSON has no word for the rest
+                history.append({k: value for k, value in entry.items() if math.isfinite(value)})
+            self.done[job.id] = Done(tags, history, outcome.seconds)
             content = {"format": FORMAT, "id": job.id, "name": job.name}
             with writing(self.path), self.path.open("a", encoding="utf-8") as file:
                 # The line before may be torn.
@@ -131,8 +137,3 @@ class Batch:
         say(f"{self.jobs[request.trial_id].name}: {outcome.error.splitlines()[0][:200]}")
         self.ended += not again
         self.failed += not again
-
-
-def _finite(entry: Mapping[str, float]) -> dict[str, float]:
-    """Return an evaluation without values that JSON cannot hold."""
-    return {name: value for name, value in entry.items() if math.isfinite(value)}

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import chdir, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from suite.studies.validation import Faults, check_run
 from trials import algorithms
 from trials.common import plugins
 from trials.common.errors import UserError, unknown
+from trials.common.mappings import only, stated
 from trials.run.spec import Scenario, TrialConfig, TrialSpec, canonical
 from trials.run.trial import fit_model, load_dataset, partition_data
 from trials.settings import Settings
@@ -39,8 +41,7 @@ class Request:
     def spec(self) -> TrialSpec:
         """Return the trial; raise one `UserError` with every fault."""
         faults, base = Faults("run"), self.base
-        named = {key: name for key, name in self.names.items() if name is not None}
-        names = DEFAULTS | {key: base[key] for key in DEFAULTS if key in base} | named
+        names = DEFAULTS | only(base, DEFAULTS) | stated(self.names)
         params, settings = dict(base.get("params", {})), dict(base.get("settings", {}))
         with suppress(UserError):  # check_run says so
             ranges = algorithms.resolve(names["algorithm"]).ranges()
@@ -57,7 +58,7 @@ class Request:
         check_run(faults, {**names, "params": params})
         faults.validate(Settings, settings, "settings.")
         faults.check()
-        algorithm, *scenario = (names[key] for key in DEFAULTS)
+        algorithm, *scenario = itemgetter(*DEFAULTS)(names)
         spec = canonical(algorithm, params, Scenario(*scenario), Settings(**settings), self.seed)
         spec.configured()
         return spec
@@ -91,10 +92,9 @@ def trainable(request: Request, data_root: str | None, device: str) -> "type[tun
 
 def _config(request: Request, device: str, config: Mapping[str, Any]) -> TrialConfig:
     """Return the trial of a request, with values replaced by Tune's `config`. Raises `UserError` for what cannot be run."""
-    values = {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in config.items()
-    }
+    values = {}
+    for name, value in config.items():
+        values[name] = value.item() if isinstance(value, np.generic) else value
     seed = values.pop("seed", request.seed)
     # Tune runs a trial in a folder of its own; a relative path is meant from where Tune began.
     with chdir(os.environ.get("TUNE_ORIG_WORKING_DIR", ".")):

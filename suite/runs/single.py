@@ -18,6 +18,7 @@ from suite.yaml_files import writing
 from trials.common import plugins
 from trials.common.device import look
 from trials.common.errors import UserError
+from trials.common.mappings import only
 from trials.run import trial
 from trials.run.outcome import Status, TrialResult
 from trials.run.saved_model import CARD, SavedModel
@@ -189,7 +190,7 @@ def sample(tables: "Tables", count: int) -> Iterator[RecordedRun]:
             ran["chunk"] = int(row["chunk"])
         ran["halved"] = json.loads(row["halved"] or "{}")
         ran["fingerprint"] = row["partition_fingerprint"]
-        ran["code"] = {key: code[key] for key in spec.code if key in code}
+        ran["code"] = only(code, spec.code)
         history = history_of(row, CURVES[1:])
         yield RecordedRun(f"trial {row['trial_id']}", spec, ran, history)
 
@@ -213,7 +214,7 @@ def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvalua
     """
     spec, ran = recorded.spec, recorded.ran
     plugins.refuse_changed(ran.get("code", {}), recorded.name)
-    recorded_as = {name: ran[name] for name in ("execution", "chunk") if name in ran}
+    recorded_as = only(ran, ("execution", "chunk"))
     settings = Settings.model_validate(spec.settings.model_dump() | recorded_as)
     before = ran.get("device", "cpu")
     cards = look()[1] if before != "cpu" else []

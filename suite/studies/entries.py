@@ -16,6 +16,7 @@ from suite.studies.study import Study
 from suite.studies.validation import Faults
 from trials import algorithms, datasets
 from trials.algorithm import Algorithm
+from trials.common.mappings import only, without
 from trials.datasets.base import Dataset
 from trials.run.simulation import refuse_personal
 from trials.run.spec import Scenario, TrialSpec, away, outside, refuse
@@ -105,9 +106,9 @@ class Entry:
         self, params: Mapping[str, Any], seed: int, partition_seed: int = 0, split: int = 0
     ) -> TrialSpec:
         """Return the trial that runs these params, on a split of the data; names that are settings go there."""
-        own = {k: v for k, v in params.items() if k in self._cls.ranges()}
-        shared = {k: v for k, v in params.items() if k not in own}
-        settings = {**self.settings.model_dump(), **shared, "partition_seed": partition_seed}
+        own = only(params, self._cls.ranges())
+        settings = self.settings.model_dump() | without(params, own)
+        settings["partition_seed"] = partition_seed
         settings["data_seed"] += split
         return TrialSpec(
             algorithm=self.algorithm,

@@ -68,7 +68,8 @@ class Registry(dict[str, type[T]]):
             raise UserError(f"{self.kind} {name}{which}")
         path, _, class_name = name.rpartition(":")
         if path.endswith(".py"):
-            return self._checked(getattr(self._module(path), class_name, None), path, class_name)
+            module = plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)
+            return self._checked(getattr(module, class_name, None), path, class_name)
         for point in self._points().select(name=name):
             cls = self._installed(point)
             if isinstance(cls, UserError):
@@ -96,7 +97,7 @@ class Registry(dict[str, type[T]]):
 
     def defined(self, path: str) -> list[str]:
         """Return the classes of this kind that a file defines, in its order."""
-        module = self._module(path)
+        module = plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)
         defined = []
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, self.base):
@@ -106,9 +107,6 @@ class Registry(dict[str, type[T]]):
 
     def _points(self) -> EntryPoints:
         return _points(self.group, tuple(sys.path))
-
-    def _module(self, path: str) -> Any:
-        return plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)
 
     def _installed(self, point: EntryPoint) -> type[T] | UserError:
         """Return the class of an entry point, or the error that says why there is none."""

@@ -69,12 +69,11 @@ class Own(DatasetFamily):
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """Return the data; raises `UserError` saying what does not fit, or what the code or a library raised."""
-
-        def taken() -> Dataset:
-            return dataset_of(self.content(seed, clients, root), self.options, seed)
-
         try:
-            return plugins.tried("reading it", taken)
+            return plugins.tried(
+                "reading it",
+                lambda: dataset_of(self.content(seed, clients, root), self.options, seed),
+            )
         except UserError as error:
             raise UserError(f"data set {self.name}: {error}") from None
 

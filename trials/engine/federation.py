@@ -430,7 +430,9 @@ class Federation:
         words = (self.seed, round_index)
         plan = self._solver.once(training.minibatches, self.data, once, steps, size, words)
         if isinstance(lr, torch.Tensor):
-            lr = self._of_steps(lr[first], once, int(steps.max()))
+            lr = lr[first] if lr.dim() == 2 else lr[first].unsqueeze(1)
+            epoch = np.arange(int(steps.max())) // self._per_epoch(once)[:, None]
+            lr = lr.gather(1, to_device(np.minimum(epoch, lr.shape[1] - 1), lr.device))
         rows = {name: value[first] for name, value in rows.items()}
         marks = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1)
         follow = start[first], plan, self._rule(lr, once), direction, rows, marks
@@ -468,12 +470,6 @@ class Federation:
         per_epoch = self._per_epoch(ids)
         asked = training.asked_steps(self.settings, per_epoch)
         return self._level.local_steps(asked, per_epoch, ids, round_index, self.seed)
-
-    def _of_steps(self, lr: Tensor, ids: Array, steps: int) -> Tensor:
-        """Return the rates of clients (k,), or of their epochs (k, epochs), for each step: (k, steps)."""
-        lr = lr if lr.dim() == 2 else lr.unsqueeze(1)
-        epoch = np.minimum(np.arange(steps) // self._per_epoch(ids)[:, None], lr.shape[1] - 1)
-        return lr.gather(1, to_device(epoch, lr.device))
 
     def _zeros(self, ids: Tensor) -> Tensor:
         return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)

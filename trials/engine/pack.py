@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -69,9 +70,14 @@ class Pack:
                 if not member.dead:
                     waiting[member] = call
             turns = {}
-            for group in _alike(waiting):
-                calls = {member: waiting.pop(member) for member in group}
-                turns |= zip(calls, _answers(list(calls.values())), strict=True)
+            groups: dict[Hashable, list[greenlet]] = defaultdict(list)
+            # Light calls are answered first, so that trainings meet.
+            heavy = all(call.method is Solver.follow for call in waiting.values())
+            for member, call in waiting.items():
+                if heavy or call.method is not Solver.follow:
+                    groups[call.kind].append(member)
+            for group in groups.values():
+                turns |= zip(group, _answers([*map(waiting.pop, group)]), strict=True)
 
 
 class PackedSolver(Solver):
@@ -92,15 +98,6 @@ class PackedSolver(Solver):
         return answer or super().call(method, *rows, width=width, shared=shared)
 
 
-def _alike(waiting: dict[greenlet, Call]) -> list[list[greenlet]]:
-    """Return the members to answer now, grouped by calls that can be joined. Light calls come first, so that trainings meet."""
-    light = {member: c for member, c in waiting.items() if c.method is not Solver.follow}
-    groups: dict[Hashable, list[greenlet]] = defaultdict(list)
-    for member, call in (light or waiting).items():
-        groups[call.kind].append(member)
-    return list(groups.values())
-
-
 def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
     """Return the answers of similar calls, computed as one. () tells a run to compute by itself, as when that fails."""
     if len(calls) == 1:
@@ -108,13 +105,13 @@ def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
     first = calls[0]
     try:
         with contained():
-            rows = [_joined(values) for values in zip(*(c.rows for c in calls), strict=True)]
+            rows = map(_joined, zip(*map(attrgetter("rows"), calls), strict=True))
             whole = first.method(first.solver, *rows, *first.shared)
     except Exception:
         return [()] * len(calls)
     weights = [getattr(call.rows[0], "start", call.rows[0]) for call in calls]
-    parts = {name: value.split(list(map(len, weights))) for name, value in whole.items()}
-    return [({name: part[i] for name, part in parts.items()},) for i in range(len(calls))]
+    parts = [value.split(list(map(len, weights))) for value in whole.values()]
+    return [(dict(zip(whole, part, strict=True)),) for part in zip(*parts, strict=True)]
 
 
 def _content(value: Any) -> Hashable:
@@ -135,11 +132,13 @@ def _joined(values: Sequence[Any]) -> Any:
     """Return one argument with the rows of all, one after the other's, padded along the next axis to the longest."""
     first, row = values[0], 0
     if is_dataclass(first) and not isinstance(first, type):
-        names = [field.name for field in fields(first)]
-        return replace(first, **{n: _joined([getattr(v, n) for v in values]) for n in names})
+        parts = {}
+        for field in fields(first):
+            parts[field.name] = _joined([*map(attrgetter(field.name), values)])
+        return replace(first, **parts)
     if not isinstance(first, torch.Tensor | np.ndarray):
         return first
-    longest = [max(lengths) for lengths in zip(*(v.shape[1:2] for v in values), strict=True)]
+    longest = map(max, zip(*(v.shape[1:2] for v in values), strict=True))
     shape = (sum(map(len, values)), *longest, *first.shape[2:])
     whole: Any = np.zeros(shape, first.dtype) if isinstance(first, np.ndarray) else None
     if isinstance(first, torch.Tensor):

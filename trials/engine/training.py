@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -392,7 +393,8 @@ class Solver:
         """Return steps along any direction, on gradients in one piece."""
 
         def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, memory: Memory) -> None:
-            g, at, rate = torch.cat(parts, -1), ids[rows], _rates(lr[ids[rows]], j)
+            g, at = torch.cat(parts, -1), ids[rows]
+            rate = lr[at][:, min(j, lr.shape[1] - 1), None]
             if rule.weight_decay:
                 g = g.add_(w, alpha=rule.weight_decay)
             here = {name: value[at] for name, value in aligned.items()}
@@ -409,7 +411,7 @@ class Solver:
         scale = training.scale[ids]
 
         def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, memory: Memory) -> None:
-            rate = 0.0 if lr is None else _rates(lr[rows], j)
+            rate = 0.0 if lr is None else lr[rows, min(j, lr.shape[1] - 1), None]
             along, by = training.optimizer.begin(w, rate, memory)
             if pull is not None:
                 along.add_(by * pull[rows] * w)
@@ -442,8 +444,8 @@ class Solver:
             answer = self.call(Solver.means, w[None], width=BLOCK, shared=(ids, scores))
             return {name: value[0] for name, value in answer.items()}
         if w.dim() == 2 and self.sequential:
-            each = [self.evaluate(row, ids, scores) for row in w]
-            return {name: torch.stack([row[name] for row in each]) for name in each[0]}
+            rows = [self.evaluate(row, ids, scores) for row in w]
+            return {name: torch.stack([*map(itemgetter(name), rows)]) for name in rows[0]}
         width = max(1, 32768 // (w.shape[:-1].numel() + 63))
         return self.means(w, ids, scores, width, apart=False)
 
@@ -485,7 +487,3 @@ class Solver:
             rows = slice(0, int(np.searchsorted(-steps, -j)))
             cut: Any = (0, j, slice(widths[0, j])) if self.sequential else (rows, j)
             yield rows, j, (self.x[samples[cut]], self.y[samples[cut]], weight[cut])
-
-
-def _rates(lr: Tensor, step: int) -> Tensor:
-    return lr[:, min(step, lr.shape[1] - 1), None]
