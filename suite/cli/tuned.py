@@ -114,7 +114,7 @@ def tuned_companions(
 
     They are measured over the data sets of these tables, as YAML, for `warm_start: FILE` and `sampler: line`.
     """
-    from suite.configurations.companions import Companions, measure, recorded
+    from suite.configurations.companions import FAMILIES, LEAST, Companions, measure, recorded
     from suite.yaml_files import dump
 
     say(READING)
@@ -122,7 +122,8 @@ def tuned_companions(
     command = shlex.join(["suite", "tuned", "companions", *map(str, tables), *option])
     measured = measure(recorded(tables), leave_out)
     if not measured:
-        raise UserError("no algorithm of these tables has enough search trials in a scenario")
+        need = f"{LEAST} search trials in a scenario, in each of {FAMILIES} families of data sets"
+        raise UserError(f"companions need {need}: no algorithm of these tables has them")
     write(dump(Companions(command=command, algorithms=measured).model_dump()))
 
 

@@ -23,10 +23,12 @@ np.savez("my.npz", x_train=x[:500], y_train=y[:500], x_test=x[500:], y_test=y[50
 """
 RUN = "suite run --algorithm fedavg --dataset digits --set rounds=2 --save model --json"
 NEW = "suite new algorithm SlowMo"
+BANK = ROOT / "search_spaces" / "bank" / "e3_14_linear.parquet"
 TYPED = {
     # What takes minutes is typed with less to do; what needs a name gets one.
     "suite sweep mine.yaml": "{} --smoke",
     "suite replay RUN_ID": "suite replay $(cut -c1-12 run_id)",
+    "suite tuned companions runs/*/trials.parquet": f"suite tuned companions {BANK}",  # many trials
     "suite tuned import theirs": "cp -r runs/quickstart/tuned theirs && suite tuned import theirs --storage elsewhere",
 }
 COVERED = {
