@@ -225,6 +225,8 @@ def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
     double = "trial_id" in frame and frame["trial_id"].duplicated().any()
     if double or ("entry_id" in frame and not frame["entry_id"].isin(entries).all()):
         raise ValueError("a trial is there twice, or of no entry of its sweep")
+    if "metric" in frame and (strange := {*frame["metric"]} - TASKS.keys()):
+        raise ValueError(f"metric {min(strange)!r} is none of {', '.join(TASKS)}")
     params = TypeAdapter(dict[str, Any]).validate_json
     readers: Any = {"params": params, "settings": Settings.model_validate_json}
     for name, read_text in readers.items():
