@@ -125,6 +125,7 @@ ALTERED = (
     lambda path: with_cells(path, "seed", [None]),
     lambda path: with_cells(path, "replicate", [None]),
     lambda path: with_cells(path, "params", ["[]"]),
+    lambda path: with_cells(path, "metric", ["acuracy"]),
     lambda path: with_cells(path, "settings", ["{"]),
     lambda path: path.write_bytes(path.read_bytes()[:-100]),
     lambda path: path.write_text("no table"),
