@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.algorithm.base import NNAlgorithmParams
 from pfl.algorithm.federated_averaging import FederatedAveraging
@@ -76,7 +76,10 @@ def weights(name: str, params: dict[str, float], given: Any, corrected: bool) ->
         double = {name: torch.empty_like(part) for name, part in model.variable_map.items()}
         model._model_diff = MappedVectorStatistics(double)
         against = PyTorchSCAFFOLDBridge.do_control_variate_sgd
-        swapped = lambda m, d, p, local_c, server_c: against(m, d, p, server_c, local_c)  # noqa: E731
+
+        def swapped(m, d, p, local_c, server_c):
+            return against(m, d, p, server_c, local_c)
+
         PyTorchSCAFFOLDBridge.do_control_variate_sgd = staticmethod(swapped)
     local = NNTrainHyperParams(
         local_batch_size=None, local_num_epochs=STEPS, local_learning_rate=LR

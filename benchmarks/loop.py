@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from worker import LR, Round, Workload, serve

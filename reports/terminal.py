@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from rich.cells import cell_len
+from rich.console import JustifyMethod
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -46,8 +47,8 @@ def fitted(
     widths = _widths(list(map(_measured, columns, cells)), width, essential)
     shown = RichTable(title=title and Text(title, style="bold"), title_justify="left")
     for column, chars in zip(columns, widths, strict=False):
-        side = "right" if column.kind is ColumnKind.NUMBER else "left"
-        shown.add_column(Text(column.head), justify=side, width=chars, overflow="fold")  # type: ignore[arg-type]
+        side: JustifyMethod = "right" if column.kind is ColumnKind.NUMBER else "left"
+        shown.add_column(Text(column.head), justify=side, width=chars, overflow="fold")
     lined = [*styles] or [None] * len(rows)
     for i, (row, style) in enumerate(zip(rows, lined, strict=True)):
         shown.add_row(*map(Text, row[: len(widths)]), style=style, end_section=i in ends)

@@ -95,7 +95,8 @@ class Range:
     @property
     def ends(self) -> tuple[float, float]:
         """Return low and high of an interval."""
-        assert self.low is not None and self.high is not None  # noqa: PT018
+        assert self.low is not None
+        assert self.high is not None
         return self.low, self.high
 
     @property

@@ -13,6 +13,7 @@ Share = Annotated[float, Number, Field(gt=0, le=1)]
 Seed = Annotated[int, Number, Field(ge=0, lt=2**32)]
 Selection = Literal["without_replacement", "with_replacement", "independent"]
 Inverse = Annotated[str, Field(pattern=r"^inverse\([1-9]\d{0,8}\)$")]
+Flag = Annotated[bool, Number]
 Beta = Annotated[float, Number, Field(ge=0, lt=1)]
 Loss = Literal["cross_entropy", "two_sided", "squared_error", "half_squared_error"]
 
@@ -47,7 +48,7 @@ class Settings(BaseModel):
     optimizer: Literal["sgd", "adam", "adamw"] = _unless("sgd", "of local steps, as torch.optim's")
     momentum: Beta = Field(0.0, description="of sgd")
     betas: tuple[Beta, Beta] = _unless((0.9, 0.999), "of adam and adamw")
-    keep_moments: bool = _unless(
+    keep_moments: Flag = _unless(
         False, "a client's moments go on in its next round, as Keras keeps them"
     )
     weight_decay: Annotated[float, Number, Field(ge=0, allow_inf_nan=False)] = Field(
@@ -93,8 +94,8 @@ class Settings(BaseModel):
     buffers: Literal["averaged", "frozen"] = _unless(
         "averaged", "BatchNorm's running statistics: of all clients, or as they are made"
     )
-    score_training: Annotated[bool, Field(exclude_if=lambda score: not score)] = Field(
-        False, description="score the model on all training samples, too, as train_accuracy"
+    score_training: Flag = _unless(
+        False, "score the model on all training samples, too, as train_accuracy"
     )
     data_seed: Seed = Field(0, description="of generated data, and of the validation split")
     partition_seed: Seed = Field(0, description="of who holds which samples")

@@ -109,8 +109,7 @@ def feddyn(P, alpha):
     """Acar et al. 2021, Algorithm 1, with g_k and h as printed: H_k = -g_k / a_k."""
     w, g, h, a = P.initial(), np.zeros((P.n, P.d)), np.zeros(P.d), alpha / P.om
     for t, ids, lr in P.rounds():
-        pull = lambda k, g=g, w=w: lambda v: -g[k] + a[k] * (v - w)  # noqa: E731
-        ends = P.locals(w, ids, t, lr, pull)
+        ends = P.locals(w, ids, t, lr, lambda k, g=g, w=w: lambda v: -g[k] + a[k] * (v - w))
         g[ids] -= a[ids, None] * (ends - w)
         h = h - (ends - w).sum(0) / P.n
         w = ends.mean(0) - h

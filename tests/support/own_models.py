@@ -2,7 +2,7 @@
 
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 
 def logreg(shape, classes):

@@ -14,7 +14,7 @@ os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 if TYPE_CHECKING:
     import torch
-    import torch.nn.functional as F  # noqa: N812
+    import torch.nn.functional as F
     from torch import Tensor, nn
 else:
     torch, nn, F = Lazy("torch"), Lazy("torch.nn"), Lazy("torch.nn.functional")

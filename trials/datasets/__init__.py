@@ -64,9 +64,8 @@ def parse(text: str) -> DatasetFamily:
         return Given.at(place)
     if named(text):
         return Function.at(text)
-    bare = names.split(text)[0]
-    # Asking what other packages have takes milliseconds: only for a name that is not ours.
-    if bare not in DATASETS and bare not in (families := DATASETS.known()):
+    families = DATASETS.known()
+    if names.split(text)[0] not in families:
         forms = [*(f"{scheme}:PATH" for scheme in PATHS), "FILE.py:function"]
         raise unknown("dataset", text, [*families, *forms])
     return DATASETS.read(text)[1]

@@ -99,7 +99,7 @@ def test_a_board_says_so_where_names_or_metrics_are_none(
     storage: Path, asked: dict[str, object], named: str
 ) -> None:
     with pytest.raises(UserError, match=named):
-        suite.leaderboard("s", storage=storage, **asked)  # type: ignore[arg-type]
+        suite.leaderboard("s", storage=storage, **asked)
     with pytest.raises(UserError, match="unknown sweep 'x'"):
         suite.load("x", storage=storage)
 

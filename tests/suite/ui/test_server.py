@@ -182,7 +182,7 @@ def test_all_of_many_requests_at_once_are_answered_a_few_at_a_time() -> None:
     async def ask_all() -> None:
         mounted = Mounted({"GET": ["/"]}, lambda: slow, REFUSED)
         scope = {"type": "http", "method": "GET", "path": "/", "root_path": ""}
-        await asyncio.gather(*(mounted(scope, None, None) for _ in range(50)))  # type: ignore[arg-type]
+        await asyncio.gather(*(mounted(scope, None, None) for _ in range(50)))
 
     asyncio.run(ask_all())
     assert (most, answered) == (AT_ONCE, 50)
