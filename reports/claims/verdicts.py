@@ -314,13 +314,13 @@ def order_of(
 def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order) -> Verdict:
     """Return the verdict on a printed number, given its method's order with others of the row."""
     reversed_to, as_printed = order
-    if values and reversed_to:
+    if not values:
+        return NOTHING
+    if reversed_to:
         return Verdict(FAILED, f"the order to {', '.join(reversed_to)} is reversed")
     sample, number, last = list(values.values()), claim.value, rounds + 1.0
     missing, in_rounds = sum(map(math.isinf, sample)), wanted.kind.unit == "rounds"
-    if not values:
-        verdict = NOTHING
-    elif number is None and not in_rounds:
+    if number is None and not in_rounds:
         verdict = Verdict(REPRODUCED if missing == len(values) else FAILED)
     elif missing and not in_rounds:
         why = "diverged" if wanted.kind.last else "did not get there"
