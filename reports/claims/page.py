@@ -39,12 +39,11 @@ def page(result: Reproduction) -> str:
 def row_blocks(row: JudgedRow) -> list[Block]:
     """Return a row of a paper's table: its numbers and statements with their verdicts, and what was chosen for it."""
     place = " · ".join(filter(None, (row.dataset, row.model, row.heterogeneity)))
-    work = f"{row.runs} runs, {row.seeds} seeds, {row.seconds:.0f} s of rounds in all" * bool(
-        row.runs
-    )
+    work = f"{row.runs} runs, {row.seeds} seeds, {row.seconds:.0f} s of rounds in all"
+    about = row.about, place, *row.reduced, row.note, work * bool(row.runs)
     parts: list[Block] = [
         Heading(f"{row.source}, `{row.table}/{row.row}`", level=2),
-        Text("; ".join(filter(None, (row.about, place, *row.reduced, row.note, work)))),
+        Text("; ".join(filter(None, about))),
     ]
     if row.numbers:
         heads = ["method", "metric", "published", "measured", "difference", "verdict"]
