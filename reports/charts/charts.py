@@ -213,7 +213,7 @@ def curves(runs: Sequence[Curve], look: Look, metric: str, against: str) -> Spec
         for scores in zip(*(curve.scores for curve in seeds), strict=False):
             estimate = mean_of(dict(zip(draws, scores, strict=True)))
             numbers.append((estimate.mean, estimate.half() or 0.0))
-        means, half = np.array(numbers).T * unit(metric)
+        means, half = np.array(numbers).reshape(-1, 2).T * unit(metric)
         x: Sequence[float] = seeds[0].rounds[: len(means)]
         if against != "rounds":
             sent = zip(*(curve.sent_bytes[: len(means)] for curve in seeds), strict=True)

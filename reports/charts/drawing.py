@@ -24,7 +24,7 @@ UNUSED = re.compile(
     r'| opacity="1"'
     r'|<path [^>]*(?:d=""|d="M0,0h0v0h0Z")[^>]*/>|<desc>.*?</desc>|<rect [^>]*/>(?=<g)'
 )
-"""Attributes that a still picture does not need in a page, and its background."""
+"""The attributes and elements that a still picture does not need in a page, its background among them."""
 
 
 def files(charts: Iterable[Chart], forms: Iterable[str] = FORMS) -> dict[str, bytes]:

@@ -24,15 +24,15 @@ def page(result: Reproduction) -> str:
         Heading(f"{result.paper}: published and measured", level=1),
         Text(f"{result.cites}. {SIGN}"),
         CodeBlock(result.command),
-        Text(f"Its test set, its hyperparameters, one run a seed. {counts}."),
+        Text(
+            f"Its test set, its hyperparameters, one run a seed. {counts}. docs/reproduce.md has the rules of verdicts."
+        ),
     ]
     for row in result.rows:
         parts += row_blocks(row)
     for versions in result.made_with:
         versions_text = ", ".join(starmap("{} {}".format, versions.items()))
-        parts.append(
-            Text(f"Runs made with {versions_text}. docs/reproduce.md has the rules of verdicts.")
-        )
+        parts.append(Text(f"Runs made with {versions_text}."))
     return markdown(parts) + "\n"
 
 
@@ -40,9 +40,10 @@ def row_blocks(row: JudgedRow) -> list[Block]:
     """Return a row of a paper's table: its numbers and statements with their verdicts, and what was chosen for it."""
     place = " · ".join(filter(None, (row.dataset, row.model, row.heterogeneity)))
     work = f"{row.runs} runs, {row.seeds} seeds, {row.seconds:.0f} s of rounds in all"
+    about = row.about, place, *row.reduced, row.note, work * bool(row.runs)
     parts: list[Block] = [
         Heading(f"{row.source}, `{row.table}/{row.row}`", level=2),
-        Text("; ".join(filter(None, (row.about, place, *row.reduced, row.note, work)))),
+        Text("; ".join(filter(None, about))),
     ]
     if row.numbers:
         heads = ["method", "metric", "published", "measured", "difference", "verdict"]

@@ -150,15 +150,17 @@ def _value(wanted: Metric, method: str, seed: int, runs: Runs) -> float:
         if name == "gain":
             return ours - theirs
         return theirs / ours if math.isfinite(theirs) and math.isfinite(ours) else theirs + ours
-    if name == "rounds_to":  # the untrained model does not count
-        target, key = float(wanted.arguments[0]) / 100, wanted.kind.key
-        reached = (e["round"] for e in run.history if e["round"] > 0 and e[key] >= target)
-        return float(next(reached, math.inf))
     kind, scale = wanted.kind, 100 if wanted.kind.unit == "%" else 1
+    if name == "rounds_to" and kind.key in run.history[0]:  # a regression has no accuracy
+        target = float(wanted.arguments[0]) / 100
+        trained = (e for e in run.history if e["round"] > 0)  # the untrained model does not count
+        return float(next((e["round"] for e in trained if e[kind.key] >= target), math.inf))
+    if kind.over is largest_drop and run.diverged:
+        return math.inf
     if kind.over is None or run.diverged:
         return scale * run.at(kind.key, wanted.at)
-    trained = [e[kind.key] for e in run.history if kind.key in e and e["round"] > 0]
-    return scale * kind.over(trained) if trained else math.nan
+    values = [e[kind.key] for e in run.history if kind.key in e and e["round"] > 0]
+    return scale * kind.over(values) if values else math.nan
 
 
 REPRODUCED, DIRECTION, FAILED, NOISY, NOT_RUN = (
@@ -312,13 +314,13 @@ def order_of(
 def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order) -> Verdict:
     """Return the verdict on a printed number, given its method's order with others of the row."""
     reversed_to, as_printed = order
-    if values and reversed_to:
+    if not values:
+        return NOTHING
+    if reversed_to:
         return Verdict(FAILED, f"the order to {', '.join(reversed_to)} is reversed")
     sample, number, last = list(values.values()), claim.value, rounds + 1.0
     missing, in_rounds = sum(map(math.isinf, sample)), wanted.kind.unit == "rounds"
-    if not values:
-        verdict = NOTHING
-    elif number is None and not in_rounds:
+    if number is None and not in_rounds:
         verdict = Verdict(REPRODUCED if missing == len(values) else FAILED)
     elif missing and not in_rounds:
         why = "diverged" if wanted.kind.last else "did not get there"
@@ -356,7 +358,7 @@ def compare(
         lost.append((math.isinf(left[seed]), math.isinf(right[seed])))
         subtracted.append(times * counted(right[seed], rounds))
         gaps[seed] = counted(left[seed], rounds) - subtracted[-1]
-    if lost and all(map(all, lost)):
+    if lost and all(map(all, lost)) and (len(lost) > 1 or not wanted.kind.last):
         why = "both diverge" if wanted.kind.last else "neither gets there"
         return Verdict(FAILED, why), Measured()
     if wanted.kind.last and any(map(any, lost)):

@@ -75,7 +75,8 @@ Group = dict[str, "pd.DataFrame"]
 
 
 def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str]]:
-    """Return groups of comparable runs in order of first appearance, and a note for each sweep or method that stands apart.
+    """Return groups of comparable runs in order of first appearance, and a note for each sweep that stands apart and each
+    method that was tuned twice.
 
     An algorithm that several sweeps ran on equal terms counts once, with the last of them.
     """

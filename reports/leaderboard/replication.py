@@ -233,9 +233,9 @@ class Errors:
 def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
     """Return the errors of a scenario's pairs; None where nothing varies by more than rounding.
 
-    The pool has Satterthwaite's degrees of freedom over the pairs, times 2 / k, since a method's deviations are in k -
-    1 of them. With S_i the sum of method i's pairs' variances, s_i^2 = (S_i - T) / (k - 2), T = sum_i S_i / (2 (k -
-    1)): what Grubbs (1948) estimates.
+    The pool has Satterthwaite's degrees of freedom over the pairs, times 2 / k, since a method's deviations are in
+    k - 1 of them. With S_i the sum of method i's pairs' variances, s_i^2 = (S_i - T) / (k - 2),
+    T = sum_i S_i / (2 (k - 1)): what Grubbs (1948) estimates.
     """
     freedoms, sums_of_squares, fourths = list[int](), list[float](), list[float]()
     variances: dict[str, list[float]] = {name: [] for name in sorted(set().union(*gaps))}

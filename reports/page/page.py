@@ -31,7 +31,7 @@ PICTURE = (
     "The picture of an interval spans the leaders; an arrow: the row lies outside. Shaded: what may be the best. Click a "
     "heading to sort, best first."
 )
-"""The column that a page's table has beyond the terminal's."""
+"""The words on what a page's table has beyond the terminal's."""
 
 
 def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str, bytes]]:

@@ -79,8 +79,8 @@ def scored(value: float | None, metric: str) -> str:
 def score_text(value: float | None, row: Row) -> str:
     """Return a score of a row: in percent to a tenth, or to a hundredth where the row's interval is narrower than that.
 
-    One of n test samples is worth 100 / n points, and no digit is finer than that: with 360 samples (0.28) tenths are
-    shown, with 50 no decimals.
+    One of n test samples is worth 100 / n points, and no digit stands behind the first of these: with 360 samples (0.28)
+    tenths are shown, with 50 (2) no decimals.
     """
     fine = row.ci_low is not None and row.ci_high is not None and row.ci_high - row.ci_low < 0.001
     # Unless the interval is that narrow, a further digit would be noise.

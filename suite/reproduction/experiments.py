@@ -179,8 +179,8 @@ class Configured:
                 spec = self.spec(variant, 0, self.value("rounds"), 1)
             except ValidationError as error:
                 fault = error.errors()[0]
-                what = f"{fault['loc'][0]} = {fault['input']!r}"
-                raise UserError(f"{what}: {rule(fault)}") from None
+                what = f"{fault['loc'][0]} = {fault['input']!r}: " if fault["loc"] else ""
+                raise UserError(what + rule(fault)) from None
             spec.configured()
 
 
@@ -332,9 +332,11 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
     for key in other if rows else ():
         owner, _, name = key.rpartition(".")
         mine = [column for column in columns if owner in ("", column[1])]
-        if not any(row.is_ours(m, name) or name in c.keys - {*c.decisions} for row, m, c in mine):
+        # A hyperparameter may come with what is ours; a setting that nothing decides would be ignored.
+        comes = any(name in c.keys - {*Settings.model_fields, *c.decisions} for *_, c in mine)
+        if not comes and not any(row.is_ours(m, name) for row, m, _ in mine):
             settable = {k for row, m, c in columns for k in (*c.keys, *PLACE) if row.is_ours(m, k)}
-            why = "no method has it, or the paper states it"
+            why = "the paper's file neither chooses nor opens it"
             raise UserError(f"--set {key}: {why}; --set takes {', '.join(sorted(settable))}")
     changed, faults = [], Faults("--set")
     for row in rows:

@@ -27,12 +27,12 @@ def read_documents(folder: Path) -> dict[str, Reproduction]:
     """Read what `suite reproduce` wrote in a folder, by file. Raises `UserError` where there is nothing, or it is damaged."""
     documents = {}
     for path in sorted(folder.glob("*.json")):
-        content = plain(path, "document").read_text(encoding="utf-8")
-        if COMMAND in content:
+        content = plain(path, "document").read_bytes()
+        if COMMAND.encode() in content:
             try:
                 documents[path.name] = Reproduction.model_validate_json(content)
             except ValidationError as error:
-                raise UserError(f"{path} is damaged: {error}") from None
+                raise UserError(f"{path} is damaged: {str(error).splitlines()[1]}") from None
     if not documents:
         raise UserError(f"{folder}: it has no documents of suite reproduce --output")
     return documents

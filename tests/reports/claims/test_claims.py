@@ -77,13 +77,15 @@ def test_metrics_against_another_method():
     for target, a, b in ((70, fast, slow), (70, slow, fast), (90, fast, slow)):
         assert of(f"speedup({target},b)", a, b=b) == {0: math.inf}, "one never reaches it: no ratio"
     assert of("gain(b)", fast) == {}, "no other run"
+    regression = ClaimRun([{"round": i, "test_mse": 1.0} for i in range(3)], 2)
+    assert of("rounds_to(60)", regression) == {}, "no accuracy"
 
 
 def test_a_run_that_diverged():
     lost = run(0.1, 0.8, math.nan, rounds=5, diverged=True, test_loss=math.nan)
     for name in ("test_accuracy", "best_test_accuracy", "mean_accuracy"):
         assert of(name, lost) == {0: pytest.approx(10)}, "the untrained model's"
-    assert of("test_loss", lost) == {0: math.inf}
+    assert of("test_loss", lost) == of("largest_drop", lost) == {0: math.inf}
     assert of("rounds_to(80)", lost) == {0: 1}, "it was there before"
 
 
@@ -254,6 +256,7 @@ UPLOADS, FINE, LOST = metric("uploads"), [0.2, 0.3], [NEVER] * 2
         ("~", LOST, FINE, LOSS, (), FAILED),
         ("~", LOST, LOST, LOSS, (), FAILED),
         ("<", [0.1, NEVER], LOST, LOSS, (), NOISY),  # not in every seed
+        ("<", [NEVER], [NEVER], LOSS, (), NOISY),
     ],
 )
 def test_statements_go_by_paired_differences(relation, of, to, wanted, terms, expected):

@@ -46,9 +46,11 @@ def test_searched_values_give_way_to_one_or_to_others():
         ({"mu": []}, "mu"),
         ({"heterogeneity": "iidd"}, "'iid'"),
         ({"lr": 0.5}, "--set lr"),
+        ({"keep_moments": True}, "--set keep_moments"),
         ({"fedprx.aggregation": "plain"}, "fedprx.aggregation"),
         ({"momentun": 0.5}, "momentum"),
         ({"momentum": 2.0}, "toy/one/iid, fedavg: momentum"),
+        ({"optimizer": "adam", "momentum": 0.5}, "toy/one/iid, fedavg: momentum"),
     ],
 )
 def test_what_cannot_be_set(values, key):
