@@ -108,7 +108,7 @@ def tuned_import(
 @app.command("companions", epilog="Example: suite tuned companions runs/*/trials.parquet")
 def tuned_companions(
     tables: list[Path] = typer.Argument(help="Tables of trials."),
-    leave_out: str | None = typer.Option(None, help="A data set's name: without its trials."),
+    leave_out: str | None = typer.Option(None, help="A data set: without its family's trials."),
 ) -> None:
     """Print which settings of the hyperparameters other than rates lose least.
 
@@ -116,11 +116,13 @@ def tuned_companions(
     """
     from suite.configurations.companions import FAMILIES, LEAST, Companions, measure, recorded
     from suite.yaml_files import dump
+    from trials import datasets
 
+    family = leave_out and datasets.family(datasets.canonical(leave_out))
     say(READING)
     option = ["--leave-out", leave_out] if leave_out else []
     command = shlex.join(["suite", "tuned", "companions", *map(str, tables), *option])
-    measured = measure(recorded(tables), leave_out)
+    measured = measure(recorded(tables), family)
     if not measured:
         need = f"{LEAST} search trials in a scenario, in each of {FAMILIES} families of data sets"
         raise UserError(f"companions need {need}: no algorithm of these tables has them")

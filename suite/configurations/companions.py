@@ -8,7 +8,7 @@ beside it the second gains most at the same rate.
 import json
 from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from suite.yaml_files import parse_mapping, read_text
 from trials import algorithms, datasets
 from trials.algorithm import Algorithm, existing
 from trials.common.errors import UserError
+from trials.common.mappings import only
 from trials.run.outcome import Status
 from trials.run.spec import Scenario
 
@@ -68,8 +69,8 @@ class Companions(Written):
 
 def others(cls: type[Algorithm], params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the hyperparameters of a configuration that are searched and no rates."""
-    ranges = cls.ranges()
-    return {k: v for k, v in params.items() if ranges[k].searched and not ranges[k].rate}
+    searched = [name for name, spec in cls.ranges().items() if spec.searched and not spec.rate]
+    return only(params, searched)
 
 
 class RecordedScenario:
@@ -96,7 +97,7 @@ class RecordedScenario:
         return np.asarray(self.forest.predict(points)).reshape(len(settings), RATES)
 
     def _point(self, params: Mapping[str, Any]) -> list[float]:
-        """Return a configuration as numbers: shares of ranges, choices by their place, -1 for what does not exist."""
+        """Return a configuration as numbers: shares of ranges, choices by their place (others last), -1 for what does not exist."""
         ranges = self.cls.ranges()
         whole = existing({**self.cls.configured({}).__dict__, **params}, ranges)
         point: list[float] = []
@@ -107,7 +108,7 @@ class RecordedScenario:
             if value is None:
                 point.append(-1.0)
             elif spec.choices is not None:
-                point.append(float(spec.choices.index(value)))
+                point.append(float([*spec.choices, value].index(value)))
             else:
                 point.append(max(-1.0, spec.share(value)))
         return point
@@ -147,20 +148,16 @@ def measure(
     measured = {}
     for name, places in scenarios.items():
         kept = [place for place in places if place.family != leave_out]
-        if len(set(map(_family, kept))) >= FAMILIES:
+        if len(set(map(attrgetter("family"), kept))) >= FAMILIES:
             measured[name] = _measured(algorithms.resolve(name), kept)
     return measured
-
-
-def _family(place: RecordedScenario) -> str:
-    return place.family
 
 
 def _measured(cls: type[Algorithm], places: Sequence[RecordedScenario]) -> Measurement:
     """Return the setting that loses least in the mean over families, and the one that gains most beside it at its rate."""
     import pandas as pd
 
-    families = [*map(_family, places)]
+    families = [*map(attrgetter("family"), places)]
 
     def mean(losses: Array) -> Array:
         """Return the mean over families of (places, settings): (settings,)."""
@@ -177,14 +174,14 @@ def _measured(cls: type[Algorithm], places: Sequence[RecordedScenario]) -> Measu
     there = losses[np.arange(len(places)), :, losses[:, first].argmin(1)]
     second = int(mean(np.minimum(alone[:, [first]], there)).argmin())
     companions = []
-    for index, loses in {second: mean(there)[second], first: mean(alone)[first]}.items():
+    for index in dict.fromkeys((first, second)):
         # Two digits of each number: more are not known.
         rounded = {
             k: float(f"{v:.2g}") if isinstance(v, float) else v for k, v in settings[index].items()
         }
-        companions.append(Companion(params=rounded, loses=round(float(loses), 2)))
+        companions.append(Companion(params=rounded, loses=round(float(mean(there)[index]), 2)))
     trials = sum(place.trials for place in places)
-    return Measurement(families=len(set(families)), trials=trials, companions=companions[::-1])
+    return Measurement(families=len(set(families)), trials=trials, companions=companions)
 
 
 def read(path: str) -> Companions:

@@ -169,14 +169,13 @@ def warm_start(
     """
     warm: dict[str, list[InitialConfiguration]] = {}
     for entry in entries:
-        task, nearest = datasets.parse(entry.scenario.dataset).task, None
-        least: tuple[bool, ...] = (True,) * 4  # farther than any: scenarios have three parts
+        task, alike = datasets.parse(entry.scenario.dataset).task, list[Tuned]()
         for item in configurations:
             if item.algorithm == entry.algorithm and datasets.parse(item.dataset).task == task:
-                differs = tuple(map(ne, item.scenario, entry.scenario))
-                nearest, least = (item, differs) if differs < least else (nearest, least)
+                alike.append(item)
         warm[entry.id] = []
-        if nearest is not None:
+        if alike:
+            nearest = min(alike, key=lambda item: [*map(ne, item.scenario, entry.scenario)])
             source = f"{nearest.scenario}, tuned by {nearest.provenance.get('sweep', 'a file')}"
             values = nearest.settings.model_dump() | nearest.params
             values = {k: values[k] for k in entry.space.ranges if values.get(k) is not None}

@@ -219,10 +219,10 @@ def start(resources: Resources) -> Path:
 
 def _folder() -> Path:
     """Make a private folder for Ray, with a path short enough for its sockets. Raises `UserError` where none is."""
-    asked = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR", "/tmp")
+    asked = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or tempfile.gettempdir()
     for place in (os.environ.get("RAY_TMPDIR"), tempfile.gettempdir(), "/tmp"):
         if place and len(os.fsencode(place)) <= SHORT and os.access(place, os.W_OK | os.X_OK):
-            if place != asked:
+            if os.path.abspath(place) != os.path.abspath(asked):
                 say(f"Ray works in {place}: {asked} is too long, or cannot be written")
             return Path(tempfile.mkdtemp(prefix="suite-", dir=place))
     raise UserError(f"Ray needs a folder with a short path: set RAY_TMPDIR to one of {SHORT} bytes")

@@ -59,7 +59,7 @@ class TrialSource(Protocol):
 class Hooks:
     """Functions that the driver calls. Each may raise `HaltedError`, which ends the run; `control` ends it, too.
 
-    `asked` is called when a trial starts (true: it is new), `ended` when it ends, `reported` after each new report.
+    `asked` is called when a trial is handed out (true: it is new), `ended` when it ends, `reported` after each new report.
     `died` is called when a trial loses its process; `again` says that it continues from its checkpoint, else it waits for
     a resume. `began` gets the name of a trial's process, which a pack shares, `waits` what all trials wait for ("": nothing).
     """

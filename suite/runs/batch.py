@@ -90,12 +90,13 @@ class Batch:
     def next(self) -> tuple[TrialRequest, bool] | None:
         """Return the next job and that it is new; None when all were handed out."""
         number = len(self.requests)
-        for job in islice(self.jobs.values(), number, number + 1):
-            seeds, params = (job.spec.seed, job.spec.settings.partition_seed), job.spec.params
-            request = TrialRequest(job.id, "", TrialKind.BATCH, number, "", params, *seeds)
-            self.requests[job.id] = request
-            return request, True
-        return None
+        job = next(islice(self.jobs.values(), number, None), None)
+        if job is None:
+            return None
+        seeds, params = (job.spec.seed, job.spec.settings.partition_seed), job.spec.params
+        request = TrialRequest(job.id, "", TrialKind.BATCH, number, "", params, *seeds)
+        self.requests[job.id] = request
+        return request, True
 
     @property
     def exhausted(self) -> bool:

@@ -97,7 +97,7 @@ class Finished:
         tracking_uri: str | None = None,
         model: Path | None = None,
     ) -> str:
-        """Record it in the MLflow experiment `runs`, with the `model` saved in a folder; return its id. Raises `StoreError`."""
+        """Record it in the MLflow experiment `runs`, with the `model` saved in a folder; return its id. Raises `UserError`."""
         from suite.tracking.store import Store
 
         store, spec = Store(usual(tracking_uri), Path(storage)), self.spec

@@ -74,10 +74,9 @@ class EntrySearch:
         words = (study.seed, int(entry.id, 16), *replicate.words)
         self.starts: list[InitialConfiguration] = []
         self._add(self._first())
-        warm = list(warm)
         self.line: RateLine | None = None
         if self.sampler.line:
-            self._settings = warm or self.starts[:1]
+            self._settings = [*warm] or self.starts[:1]
             self.line = RateLine(entry.space, [each.params for each in self._settings], self.budget)
             self._add(map(self._of_line, self.line.opening()))
         else:
@@ -86,7 +85,9 @@ class EntrySearch:
             points = entry.space.grid(study.grid_points)
             # Shuffled, a budget that is smaller than the grid sees all of it thinly instead of a corner.
             order = np.argsort(randomness.bits("grid", *words, np.arange(len(points))))
-            self._add(InitialConfiguration("sampled", points[i]) for i in order)
+            seen = [start.params for start in self.starts]  # of each other the points differ
+            shuffled = [points[i] for i in order if points[i] not in seen]
+            self.starts += [InitialConfiguration("sampled", point) for point in shuffled]
             self.budget = min(study.trials, len(self.starts))
         self.proposer = Proposer(self.sampler, entry.space, entry.task.direction, words)
         self._told = 0
@@ -126,10 +127,9 @@ class EntrySearch:
     def _of_line(self, params: dict[str, Any]) -> InitialConfiguration:
         """Return a configuration of the line, with where its setting is from."""
         assert self.line is not None
+        others = self.line.others
         for setting in self._settings:
-            if setting.origin == "warm" and self.line.others(setting.params) == self.line.others(
-                params
-            ):
+            if setting.origin == "warm" and others(setting.params) == others(params):
                 return InitialConfiguration("warm", params, setting.source)
         return InitialConfiguration("sampled", params)
 

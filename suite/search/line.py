@@ -72,7 +72,8 @@ class RateLine:
             if other not in map(itemgetter(0), ended):
                 return other
         turn = max(0, left - len(others) - 1) // FURTHER
-        if turn < len(self.further):
+        # The best may lack a rate that only some configurations have.
+        if turn < len(self.further) and self.further[-1 - turn] in best:
             return self._halved(self.further[-1 - turn], best, ended)
         return self._halved(RATE, self.settings[0], ended)
 

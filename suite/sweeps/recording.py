@@ -134,8 +134,9 @@ class SweepRecording:
             if hasty and time.monotonic() - began > HASTE_SECONDS:
                 break
             self._thread.join(0.1)  # then look again
-        self._stop.set()
-        return not (self._given_up or self._thread.is_alive())
+        written = not (self._given_up or self._thread.is_alive())
+        self._stop.set()  # only now: it lets the thread end without having written
+        return written
 
     def _work(self) -> None:
         while (write := self._queue.get()) is not None and not self._given_up:

@@ -74,8 +74,7 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
 def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) -> dict[str, Any]:
     """Return how many trials an entry has, and its best search trial; final runs of a former best are not `done`."""
     assert state.begun is not None
-    study = state.begun.study
-    tally = Counter({key[1:]: count for key, count in state.tallies.items() if key[0] == entry_id})
+    tally, study = state.tallies[entry_id], state.begun.study
     planned, confirms = state.planned.get(entry_id, 0), confirms_of(study)
     counts = Counter(state.ended[i.trial_id].status for i in finals if i.trial_id in state.ended)
     for (_, status), count in tally.items():

@@ -401,8 +401,9 @@ class Sweep:
     def _summary(self, seconds: float) -> Summary:
         # Of the search, and of the final runs of what is best now.
         ended, searched = self.state.ended, Counter[str]()
-        for (_, _, status), count in self.state.tallies.items():
-            searched[status] += count
+        for tally in self.state.tallies.values():
+            for (_, status), count in tally.items():
+                searched[status] += count
         final = Counter(ended[i].status for i in self.search.current_finals & ended.keys())
         searched[Status.FAILED] += final[Status.FAILED] + self.set_aside
         return Summary(

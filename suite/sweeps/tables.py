@@ -128,8 +128,7 @@ def _row(
     asked = ("trial_id", "entry_id", "replicate", "origin", "source", "seed")
     ran = ("last_round", "execution", "chunk", "device", "model_note", "data_note", "seconds")
     how = {name: getattr(outcome, name) for name in ran}
-    asks = dict[str, Any]()
-    """What the study's target and constraints ask of the trial."""
+    asks = dict[str, Any]()  # by the study's target and constraints
     if target is not None and not request.counted:
         lost = outcome.lost(f"test_{metric}")
         reached = {} if lost else reach(outcome.history, metric, target)

@@ -310,9 +310,11 @@ def _make(path: Path) -> None:
 
 
 def _count(path: Path) -> None:
-    """Let SQLite count its rows. Else MLflow's search for runs, sorted by a metric, takes quadratic time."""
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as database:
-        database.executescript("pragma analysis_limit = 400; analyze")
+    """Let SQLite count the rows of a file that is there. Else MLflow's search for runs, sorted by a metric, takes quadratic time."""
+    with contextlib.suppress(sqlite3.Error):
+        database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True)
+        with contextlib.closing(database):
+            database.executescript("pragma analysis_limit = 400; analyze")
 
 
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:

@@ -11,7 +11,7 @@ import os
 import re
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -155,7 +155,7 @@ class SweepState:
     recorded: dict[str, str] = field(default_factory=dict)
     rows: dict[str, str] = field(default_factory=dict)
     finals: dict[str, list[TrialRequest]] = field(default_factory=dict)
-    tallies: Counter[tuple[str, TrialKind, Status]] = field(default_factory=Counter)
+    tallies: dict[str, Counter[Any]] = field(default_factory=lambda: defaultdict(Counter))
     best: dict[str, float] = field(default_factory=dict)
     looks: list[int] = field(default_factory=list)
 
@@ -258,7 +258,7 @@ class SweepState:
         if not request.counted:
             return
         entry_id = request.entry_id
-        self.tallies[entry_id, request.kind, end.status] += 1
+        self.tallies[entry_id][request.kind, end.status] += 1
         full = request.kind == TrialKind.SEARCH and end.status == Status.FINISHED
         if full and end.value is not None and math.isfinite(end.value):
             better = max if TASKS[self.begun.entries[entry_id]["metric"]].sign > 0 else min

@@ -18,7 +18,8 @@ def trials(dataset: str, best: float, count: int = 60) -> pd.DataFrame:
     draws = np.random.default_rng(0).uniform(size=(count, 2))
     mus, rates = 1e-4 * 1e4 ** draws[:, 0], 1e-3 * 1e3 ** draws[:, 1]
     scores = 0.9 - 0.1 * abs(np.log10(mus / best)) - 0.05 * abs(np.log10(rates / 0.1))
-    params = [json.dumps({"lr": lr, "mu": mu}) for lr, mu in zip(rates, mus, strict=True)]
+    pairs = zip(rates, mus, strict=True)  # and a setting that was searched, too
+    params = [json.dumps({"lr": lr, "mu": mu, "batch_size": 10}) for lr, mu in pairs]
     return pd.DataFrame(
         {
             "algorithm": "fedprox", "dataset": dataset, "model": "logreg", "heterogeneity": "iid",
@@ -53,7 +54,9 @@ def test_the_first_companion_loses_least_and_the_second_adds_most(tables):
 
 
 def test_a_scenario_s_algorithms_all_have_companions_or_none(tables, tmp_path):
-    text = suite_here("tuned", "companions", *tables, "--leave-out", "iris", cwd=tmp_path).stdout
+    command = ("tuned", "companions", *tables, "--leave-out")
+    assert "'iris'" in suite_here(*command, "iris", code=2, cwd=tmp_path).stderr
+    text = suite_here(*command, "fsdd", cwd=tmp_path).stdout
     file = Companions.model_validate(parse_mapping(text, "own.yaml"))
     assert file.command.startswith("suite tuned companions")
     (tmp_path / "own.yaml").write_text(text)
