@@ -404,7 +404,7 @@ class Federation:
         return self._rule(0.0).clipped(g)
 
     def fine_tune(self, ids: Tensor, start: Tensor, lr: float, epochs: int) -> Tensor:
-        """Return (k, d) after epochs of plain local SGD of distinct `ids` from `start`, as in the next round; not counted."""
+        """Return (k, d) after epochs of local steps along the gradients of distinct `ids` from `start`, as in the next round; not counted."""
         steps, size = epochs * self._per_epoch(ids.numpy()), self.settings.batch_size
         words = (self.seed, self.round + 1)
         plan = self._solver.once(training.minibatches, self.data, ids.numpy(), steps, size, words)
