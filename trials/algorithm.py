@@ -260,7 +260,7 @@ class Algorithm:
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """Return a hyperparameter's value as its type; raise `UserError` for an unknown hyperparameter."""
+        """Return a hyperparameter's value as its type; raise `UserError` for an unknown name or a value that it cannot have."""
         ranges = cls.ranges()
         if name not in ranges:
             raise unknown("hyperparameter", name, ranges)

@@ -94,7 +94,7 @@ class FederatedData:
     @cached_property
     def unreached(self) -> str:
         """Return what reaches no client, or no validation, in lines that begin with `UNREACHED`; "" where all does."""
-        dataset, y, lines = self.dataset, self.dataset.y, [""]
+        dataset, y, lines = self.dataset, self.dataset.y, []
         held, free = np.zeros((2, len(y)), bool)
         held[self.train] = held[self.unseen_train] = True
         free[~dataset.test] = True
@@ -120,7 +120,7 @@ class FederatedData:
             if len(small := np.setdiff1d(owners, dataset.client[self.val])):
                 few = f"{len(small):,} of {len(owners):,} clients"
                 lines.append(f"{few} are too small to give a validation sample")
-        return f"\n{UNREACHED}".join(lines)[1:]
+        return "\n".join(f"{UNREACHED}{line}" for line in lines)
 
     @cached_property
     def pooled(self) -> FederatedData:
@@ -221,8 +221,8 @@ def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings
     for kept in (seen, unseen):
         each = [np.empty(0, np.int64), *(train[parts[k]] for k in kept)]
         listed += [np.concatenate(each), np.cumsum([*map(len, each)], dtype=np.int64)]
-    held, offsets, held_unseen, _ = listed
+    held, offsets, held_unseen, unseen_offsets = listed
     if dataset.client is not None and len(unseen):  # of owners that nobody else has, all is unseen
         strangers = np.setdiff1d(dataset.client[held_unseen], dataset.client[held])
         val = val[~np.isin(dataset.client[val], strangers)]
-    return FederatedData(dataset, held, offsets, val, test, *listed[2:])
+    return FederatedData(dataset, held, offsets, val, test, held_unseen, unseen_offsets)

@@ -66,6 +66,7 @@ def test_what_a_hook_raises_is_an_error_of_its_file(tmp_path: Path, fault: str) 
         "def measured(self, *given):\n        return {'acc@5 (%)': 1.0}",
         "k: str = choice('\\ud800', ('\\ud800', 'b'))",
         "rounds: int = choice(1, (1, 2))",
+        "def measured(self, *given):\n        return {'round_seconds': 1.0}",
         *(
             f"def measured(self, *given):\n        return {{{entry}}}"
             for entry in ("'accuracy5': 'high'", "1: 1.0", "'test_accuracy': 1.0", "'round': 1.0")

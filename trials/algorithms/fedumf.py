@@ -45,7 +45,7 @@ class FedUmf(FedAvg):
         }
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """Return theta (k, d), plus the last update of those who were not selected in the round before."""
+        """Return theta (k, d), plus the fusion rate times the last update of those who were not selected in the round before."""
         theta, *_ = [fed.broadcast(fed.everyone, state[name]) for name in self.sent]
         idle = torch.ones(fed.n, dtype=torch.bool)
         idle[ids] = idle[fed.absent] = False

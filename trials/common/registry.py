@@ -100,9 +100,9 @@ class Registry(dict[str, type[T]]):
         module = plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)
         defined = []
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, self.base):
-                # What the file imports is defined elsewhere.
-                defined += [value.__name__] if value.__module__ == module.__name__ else []
+            imported = getattr(value, "__module__", None) != module.__name__
+            if isinstance(value, type) and issubclass(value, self.base) and not imported:
+                defined.append(value.__name__)
         return defined
 
     def _points(self) -> EntryPoints:

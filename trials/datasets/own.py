@@ -41,9 +41,8 @@ class Own(DatasetFamily):
         place, _, query = text.partition("?")
         try:
             options = Options.read(query)
-            if cls is not Csv and any(
-                (options.sep, options.decimal, options.thousands, options.absent)
-            ):
+            written = options.sep, options.decimal, options.thousands, options.absent
+            if any(written) and cls is not Csv:
                 raise UserError("sep, decimal, thousands and absent are for csv files alone")
             return cls(cls.located(place), options)
         except UserError as error:
@@ -188,7 +187,7 @@ def given(data: Any, columns: Mapping[str, Any]) -> str:
         digest.update(b"" if array is None else np.ascontiguousarray(array).data)
     # Only what a table becomes depends on the seed, which draws its test rows.
     key = digest.hexdigest()[:16]
-    _given[key] = data if dataset.note else dataset
+    _given[key] = dataset if options.target is None else data
     return f"{Given.scheme}:{key}{options.text}"
 
 
@@ -221,12 +220,11 @@ def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
 
 def _compared(dataset: Dataset) -> Dataset:
     """Return a data set whose note says how many test samples are training samples, too."""
-    x, test = dataset.x, dataset.test
-    train = [hash(sample.tobytes()) for sample in x[~test]]
-    tests = [hash(sample.tobytes()) for sample in x[test]]
-    if (seen := int(np.isin(tests, train).sum())) < 0.01 * len(tests):
+    hashes, test = np.array([hash(sample.tobytes()) for sample in dataset.x]), dataset.test
+    seen, tests = np.isin(hashes[test], hashes[~test]).sum(), test.sum()
+    line = f"{seen:,} of {tests:,} test samples have the features of a training sample"
+    if seen < 0.01 * tests or line in dataset.note:  # which has been compared
         return dataset
-    line = f"{seen:,} of {len(tests):,} test samples have the features of a training sample"
     return replace(dataset, note="\n".join(filter(None, (dataset.note, line))))
 
 

@@ -124,19 +124,9 @@ def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
         _, client = np.unique(_words(table[options.client], options), return_inverse=True)
     target = table[options.target]
     y, classes = _target(target, options)
-    if isinstance(options.test, str):
-        parts = table[options.test].astype(str).str.strip().str.lower().str.removesuffix(".0")
-        if not parts.isin(TEST + TRAIN).all():
-            rule = "must hold train and test, 0 and 1, or false and true"
-            raise UserError(f"test: column {options.test!r} {rule}")
-        test = parts.isin(TEST).to_numpy(bool)
-    else:
-        # A share of each group, so that small clients and rare labels are tested too.
-        group = client if client is not None else y if classes > 1 else np.zeros(len(y), int)
-        share, rng = options.test, randomness.generator("table_test", seed)
-        test = drawn_of_each(group, rng, lambda sizes: np.round(share * sizes))
-    if test.all() or not test.any():
-        raise UserError(f"test: {int(test.sum())} of {len(test)} rows are test")
+    # A share of each group, so that small clients and rare labels are tested too.
+    group = client if client is not None else y if classes > 1 else np.zeros(len(y), int)
+    test = _test(table, options, seed, group)
     x, taken = _features(table.drop(columns=[*special.values(), *options.drop]), test, options)
     task, done, option = CLASSIFICATION, f"{classes} labels", "task=regression"
     if classes == 1:
@@ -195,6 +185,22 @@ def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
     if len(labels) < 2:
         raise UserError(f"{where} holds one value only, {labels[0]!s}: two labels at least")
     return y, len(labels)
+
+
+def _test(table: pd.DataFrame, options: Options, seed: int, group: Array) -> Array:
+    """Return which rows are test, (N,): those that a column says, or a share of each group, drawn."""
+    if isinstance(options.test, str):
+        parts = table[options.test].astype(str).str.strip().str.lower().str.removesuffix(".0")
+        if not parts.isin(TEST + TRAIN).all():
+            rule = "must hold train and test, 0 and 1, or false and true"
+            raise UserError(f"test: column {options.test!r} {rule}")
+        test = parts.isin(TEST).to_numpy(bool)
+    else:
+        share, rng = options.test, randomness.generator("table_test", seed)
+        test = drawn_of_each(group, rng, lambda sizes: np.round(share * sizes))
+    if test.all() or not test.any():
+        raise UserError(f"test: {int(test.sum())} of {len(test)} rows are test")
+    return test
 
 
 def _features(

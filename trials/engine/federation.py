@@ -126,7 +126,7 @@ class Federation:
         """The optimizer's state of clients between rounds: its moments, then the steps `taken` (n, 1)."""
         if settings.keep_moments and (vectors := self._rule(0.0).optimizer.vectors):
             self.kept = {f"optimizer's moment {i}": self.client_rows() for i in range(vectors)}
-            steps = self.client_rows(lambda ids: self._zeros(ids)[:, :1].double())
+            steps = ClientRows(self.n, lambda ids: self._zeros(ids)[:, :1].double(), device)
             self.kept["optimizer's steps"] = steps
         self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
@@ -404,7 +404,7 @@ class Federation:
         return self._rule(0.0).clipped(g)
 
     def fine_tune(self, ids: Tensor, start: Tensor, lr: float, epochs: int) -> Tensor:
-        """Return (k, d) after epochs of plain local SGD of distinct `ids` from `start`, as in the next round; not counted."""
+        """Return (k, d) after epochs of local steps along the gradients of distinct `ids` from `start`, as in the next round; not counted."""
         steps, size = epochs * self._per_epoch(ids.numpy()), self.settings.batch_size
         words = (self.seed, self.round + 1)
         plan = self._solver.once(training.minibatches, self.data, ids.numpy(), steps, size, words)

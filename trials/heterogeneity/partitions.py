@@ -186,9 +186,8 @@ class Shards(Partition):
         if self.strict:
             stock = stock[stock > 0]
             if shards < len(stock):
-                raise UserError(
-                    f"{shards} shards cannot cover {len(stock)} labels; use more clients"
-                )
+                few = f"{shards} shards cannot cover {len(stock)} labels"
+                raise UserError(f"{few}; use more clients")
             # Each label has a shard; a further one goes to the label whose shards are the largest.
             cut = np.ones(len(stock), int)
             for _ in range(shards - len(stock)):

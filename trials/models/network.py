@@ -58,17 +58,16 @@ class Network:
             for norm in self._norms:
                 norm.by_batch = purpose != EVALUATION and not self.frozen
             self._purpose = purpose
-        if x.dim() == len(self.shape) + 1:
+        alone = x.dim() == len(self.shape) + 1
+        if alone and self.channels_last and x.device.type == "cpu":
             # A CPU convolves in half the time with the channels innermost.
-            if self.channels_last and x.device.type == "cpu":
-                if x.shape[1] == 1 and x.is_contiguous():
-                    # One memory for both layouts, told by strides.
-                    height, width = x.shape[2:]
-                    x = x.as_strided(x.shape, (height * width, 1, width, 1))
-                else:
-                    x = x.contiguous(memory_format=torch.channels_last)
-            return self._one(tensors, x)
-        if self.takes_rows:
+            if x.shape[1] == 1 and x.is_contiguous():
+                # One memory for both layouts, told by strides.
+                height, width = x.shape[2:]
+                x = x.as_strided(x.shape, (height * width, 1, width, 1))
+            else:
+                x = x.contiguous(memory_format=torch.channels_last)
+        if alone or self.takes_rows:
             return self._one(tensors, x)
         trained = {name: tensors[name] for name in self.trained}
         at_once = torch.func.vmap(lambda p, x: self._one({**tensors, **p}, x), randomness="error")

@@ -69,7 +69,7 @@ class Checkpoint:
         self._cost = self._last - started
 
     def load(self) -> dict[str, Any] | None:
-        """Return the state, None where there is no file. Raise `StorageError` where it cannot be read; a damaged one is set aside."""
+        """Return the state; None where there is no file. Raise `StorageError` where it cannot be read, or is damaged: set aside."""
         try:
             with self._system.open_input_stream(str(self._path)) as file:
                 content = file.read()

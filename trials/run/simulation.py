@@ -72,9 +72,9 @@ class Simulation:
         started, first = time.perf_counter(), fed.round
         while not self.finished:
             fed.begin(fed.round + 1)
-            now, before = replace(self.algorithm, lr=self._rate(fed.round)), self.state.get("w")
+            lr, before = fed.settings.rate(self.algorithm.lr, fed.round), self.state.get("w")
             # A w of another shape would be broadcast somewhere later, and say nothing.
-            self.state = hook(now, "round", dict, self.state, fed)
+            self.state = hook(replace(self.algorithm, lr=lr), "round", dict, self.state, fed)
             after: Any = self.state.get("w", before)
             if before is not None and after.shape != before.shape:
                 shapes = f"{tuple(after.shape)} after a round, {tuple(before.shape)} before it"
@@ -87,9 +87,6 @@ class Simulation:
         self.history.append(self._evaluation())
         return self.history[-1]
 
-    def _rate(self, round_index: int) -> float:
-        return self.fed.settings.rate(self.algorithm.lr, round_index)
-
     def _evaluation(self) -> dict[str, float]:
         """Return the scores of the models that the algorithm names; those of the ranked model have no prefix."""
         started, fed = time.perf_counter(), self.fed
@@ -99,7 +96,8 @@ class Simulation:
             entry |= _on_parts(fed, model, f"{name}_")
         own = hook(self.algorithm, "measured", dict, self.state, fed)
         where = written(self.algorithm)
-        if taken := own.keys() & {*entry, *fed.counters, "train_loss"}:
+        later = {*fed.counters, "train_loss", "round_seconds", "evaluation_seconds"}
+        if taken := own.keys() & {*entry, *later}:
             raise UserError(f"{where}: measured() gives {', '.join(taken)}, as a run itself does")
         entry |= own
         for name, value in entry.items():
@@ -171,7 +169,8 @@ class Simulation:
             entry[f"test_{metric}_unseen"] = float(unseen.mean())
         epochs = fed.settings.fine_tune
         if ended and epochs and models is not None and tests is not None:
-            tuned = partial(fed.fine_tune, lr=self._rate(max(1, fed.round)), epochs=epochs)
+            lr = fed.settings.rate(self.algorithm.lr, max(1, fed.round))
+            tuned = partial(fed.fine_tune, lr=lr, epochs=epochs)
             each, name = _each_scored(fed, models, tests, tuned), f"test_{metric}_fine_tuned"
             entry |= {name: float(each.mean()), **_unevenness(fed, name, each)}
         return entry

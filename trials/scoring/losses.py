@@ -54,7 +54,6 @@ def resolve(name: str | None, metric: str) -> Loss:
     """Return the loss of a task ranked by `metric`; raise `UserError` when it is not one of that task's."""
     losses = OF_METRIC[metric]
     if name is not None and name not in losses:
-        raise UserError(
-            f"loss {name} is not for data ranked by {metric}: {' or '.join(losses)} are"
-        )
+        rule = f"{' or '.join(losses)} are"
+        raise UserError(f"loss {name} is not for data ranked by {metric}: {rule}")
     return LOSSES[name or losses[0]]

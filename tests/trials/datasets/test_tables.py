@@ -9,7 +9,7 @@ import pytest
 from trials import datasets
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
-from trials.datasets.own import dataset_of
+from trials.datasets.own import dataset_of, given
 from trials.datasets.tables import Options
 
 ROWS = """age,city,sick,hospital,part,score
@@ -152,6 +152,11 @@ def test_test_samples_that_are_training_samples_are_counted() -> None:
     assert "10 of 20 test samples have the features" in dataset_of(arrays, Options(), 0).note
     for table, counted in ((frame, False), (pd.concat([frame] * 3), True)):
         assert ("have the features" in dataset_of(table, Options(target="y"), 0).note) == counted
+    kept = datasets.parse(given(arrays, {}))
+    arrays["x_train"] *= 0
+    loaded = kept.load(0, None, None)
+    assert loaded.x[:50].any()
+    assert loaded.note.count("have the features") == 1
 
 
 # Where a guess could change a score, it is asked
