@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.yaml_files import dump, parse_mapping, read_text
+from suite.yaml_files import dump, parse_mapping, read_text, replacing
 from trials.common.errors import UserError
 
 SIGNS = "aé:#-'\"{}[],&*!|>%@`~0.= \n"
@@ -47,3 +47,10 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "a.yaml", tmp_path):
         with pytest.raises(UserError, match=f"cannot read study {path}"):
             read_text(path, "study")
+
+
+def test_two_processes_may_write_one_file(tmp_path: Path) -> None:
+    with replacing(tmp_path / "file") as first, replacing(tmp_path / "file") as second:
+        first.write_text("first")
+        second.write_text("second")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["first"]

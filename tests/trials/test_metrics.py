@@ -2,9 +2,12 @@
 which goes the same way as a classification.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from tests.support.commands import document, study_file, suite_here
 from trials.common.errors import UserError
 from trials.run.spec import Scenario, canonical
 from trials.run.trial import fit_model, load_dataset, partition_data, run
@@ -84,3 +87,22 @@ def test_a_loss_of_another_task_is_refused():
     with pytest.raises(UserError, match="two_sided"):
         run(spec(loss="two_sided"))
     assert losses.resolve(None, "mse") is losses.squared_error
+
+
+LINE = """
+{algorithms: [fedavg, local_only, fedsgd], datasets: [sine], models: [linear], heterogeneity: [iid], trials: 3, seeds: 2,
+sampler: grid, settings: {rounds: 10, clients: 5}, search: {lr: {default: 0.0001, choices: [0.0001, 0.05, 2.0]}}}
+"""
+
+
+def test_less_is_better_from_search_to_leaderboard(tmp_path: Path):
+    """The default rate hardly moves, and a rate of 2 overshoots: neither wins."""
+    suite_here("sweep", study_file(tmp_path, LINE), cwd=tmp_path)
+    board = document(suite_here("leaderboard", "--json", cwd=tmp_path))
+    assert (board["metric"], board["direction"]) == ("test_mse", "minimize")
+    first, second = [row for row in board["rows"] if row["rank"]]
+    assert first["mean"] < second["mean"]
+    assert first["params"]["lr"] == second["params"]["lr"] == 0.05
+    tuned = document(suite_here("tuned", "list", "--json", cwd=tmp_path))
+    errors = [entry["scores"]["val_mse"] for entry in tuned]
+    assert errors == sorted(errors), "validation, not test, says what is best"

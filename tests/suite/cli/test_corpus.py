@@ -55,6 +55,11 @@ tracking store http://127.0.0.1:9 does not answer: | sweep quickstart --tracking
 minibatches of a round take | run --set local_steps=1000000000
 --set search.lr=[1: must be a list [A, B], or a mapping | sweep smoke --set 'search.lr=[1'
 cannot read algorithm file gone.py: it does not exist | check gone.py
+be the name of one folder   | sweep smoke --dry-run --name ..
+be the name of one folder   | sweep smoke --set checkpoints=ck --resume --name a/b
+unknown sweep in runs '..'  | stop --now ..
+max_concurrent              | sweep smoke --set max_concurrent=1.5
+memory_budget               | sweep smoke --set memory_budget=-1
 """
 STUDIES = r"""
 target = nan                 | target: .nan
@@ -63,6 +68,7 @@ Did you mean 'digits'?       | {datasets: [digit], models: [logrg]}
 heterogeneity[0]             | heterogeneity: [dirichlet(x)]
 Did you mean 'max'?          | constraints: {uploaded_bytes: {maxi: 1}}
 3 faults                     | {models: [lenet5], heterogeneity: [labels(20), natural]}
+7 faults                     | heterogeneity: [iid(3), dirichlet(nan), "shards(2, strikt)", "iid+system(steps=5..2)", iid+dropout(1), iid+sizes(powerlaw), iid+dropout(0.1)+dropout(0.2)]
 init=own                     | {algorithms: [fedavg, folb], search: {init: {choices: [common, own]}}}
 settings.val_fraction        | settings: {val_fraction: 0}
 optimizer=adam               | {algorithms: [scaffold], settings: {optimizer: adam}}

@@ -65,6 +65,18 @@ def test_what_is_no_configuration(text):
         tuned.parse(text, "mine.yaml")
 
 
+NAMES = st.sampled_from(["npz:/../b", "../../x", "/abs", ".x.py:C", "..", "x/"]) | TEXT.filter(bool)
+
+
+@given(st.tuples(NAMES, NAMES, NAMES, NAMES))
+def test_a_path_stays_inside_the_folder(names):
+    path = a_tuned(*names).path
+    assert len(path.parts) == 4
+    assert not [part for part in path.parts if part.startswith((".", "/"))], "nor is it hidden"
+    others = [a_tuned(dataset=f"npz:/{name}.npz").path for name in ("a/b", "a_b", "c/b")]
+    assert len({*others}) == 3, "else one overwrites another"
+
+
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_a_fault_at_any_write_leaves_all_as_it_was(tmp_path: Path, at: int):
     """One configuration takes the place of another, two are new."""

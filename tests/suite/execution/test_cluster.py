@@ -71,6 +71,23 @@ def test_a_trial_that_no_node_can_hold_is_refused_with_the_reason(nodes: list) -
     Cluster(many).refuse({"large": 10**12})
 
 
+def test_what_trials_wait_for_on_a_cluster_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = {"CPU": 1.0}
+    monkeypatch.setattr(cluster.ray, "available_resources", lambda: free)
+    monkeypatch.setattr(cluster.ray, "cluster_resources", lambda: {"CPU": 8.0})
+    shared = Cluster(Resources(address="auto"))
+    assert shared.waits() == ""
+    free.clear()
+    assert shared.waits().startswith("waiting for CPUs that other work holds (0 of 8 free")
+
+
+@pytest.mark.usefixtures("no_ray_yet")
+def test_a_limit_of_addresses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster.resource, "getrlimit", lambda kind: (4 * 10**9, -1))
+    with pytest.raises(UserError, match="ulimit -v unlimited"):
+        cluster.check(Resources())
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_state_s_size_is_known_before_it_exists(algorithm: str) -> None:
     """Against the state after rounds in which every client took part."""

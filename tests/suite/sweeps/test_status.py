@@ -185,6 +185,16 @@ def test_what_runs_now_is_told_by_the_process_that_runs_it(
     assert (found["per_minute"], found["seconds_left"]) == (None, None)
 
 
+def test_what_was_kept_counts_while_it_is_of_this_journal(night: tuple[Path, list[str]]) -> None:
+    folder, (first, _) = night
+    (folder / STATUS).write_bytes(b"\xff{")
+    assert status(folder.parent, "night")["expected"] == 10
+    keep(folder, {**standing("night", SweepState().read(folder / "journal.jsonl"), False), "expected": 7})  # fmt: skip
+    assert status(folder.parent, "night")["expected"] == 7
+    add(folder, asked(first, 0))
+    assert status(folder.parent, "night")["expected"] == 10
+
+
 TWO: dict[str, Any] = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}
 
 
