@@ -1,4 +1,4 @@
-"""The deadline and the progress of a sweep: a line on stderr that rewrites itself on a terminal, elsewhere a line per change."""
+"""The deadline of a sweep, and its progress on standard error: one line that is rewritten on a terminal, else a line per change."""
 
 import math
 import sys
@@ -19,19 +19,21 @@ if TYPE_CHECKING:
     from suite.search.sweep_search import SweepSearch  # which loads Optuna
 
 SECONDS = 1.0
-"""How often, in seconds, progress is read, drawn and kept."""
+"""The seconds between two updates of the displayed progress and of the status file."""
 LINES = 5
-"""One look in so many prints a line, where nothing can be drawn."""
+"""The number of updates between printed lines where standard error is no terminal."""
 MARGIN = 1.25
-"""Future trials are taken to last this many times as long as those so far."""
+"""The factor by which further trials are assumed to take longer than the trials so far."""
 END, SHARE = 5.0, 0.05
-"""Seconds, and a share of the time, reserved for the records and the leaderboard."""
+"""Seconds, and a share of the allowed time, that are reserved for the records and the leaderboard."""
 
 
 class Deadline:
-    """The end of a sweep, `minutes` from now. At `at` (seconds of the monotonic clock) running trials are ended. At least
-    `slots` run at once, more where several share a process. Trials begun before the first end also start workers and
-    compile, so they count only until another has ended.
+    """The end of a sweep, `minutes` from now. At `at` (monotonic clock, seconds) running trials are ended. At least `slots`
+    trials run at once, more if several share a process.
+
+    Trials that begin before any trial has ended also start workers and compile code. They serve as a measure only until a
+    later trial has ended.
     """
 
     def __init__(self, minutes: float, slots: int) -> None:
@@ -39,15 +41,15 @@ class Deadline:
         self.at = time.monotonic() + 60 * minutes * (1 - SHARE) - END
         self._begun = self._first_end = math.inf
         self._busy = 0.0
-        # By entry, the seconds and rounds of all its trials, of the first and of the later ones.
+        # Seconds and rounds of trials by entry: of those begun before any trial had ended, and of later ones.
         self._first, self._later = dict[str, list[float]](), dict[str, list[float]]()
 
     def took(self, entry: str, outcome: TrialResult) -> None:
-        """Note that a trial of an entry has ended, and how long it took."""
+        """Note the duration of a trial that ended, by the id of its entry."""
         now = time.monotonic()
         self._begun = min(self._begun, now - outcome.seconds)
         self._busy += outcome.seconds
-        # One that diverges in its first rounds has mostly waited for those beside it.
+        # A trial that diverges in its first rounds has mostly waited for the other trials of its process.
         if outcome.status in (Status.FINISHED, Status.PRUNED) and outcome.last_round:
             late = now - outcome.seconds >= self._first_end
             spent = (self._later if late else self._first).setdefault(entry, [0.0, 0.0])
@@ -56,11 +58,11 @@ class Deadline:
             self._first_end = min(self._first_end, now)
 
     def presses(self, search: "SweepSearch") -> bool:
-        """Return whether one more trial of each entry, and then all runs that repeat the best, would end too late.
+        """Return whether the deadline leaves no time for one more search trial of each entry and the runs that repeat the best.
 
-        With t_e seconds a trial of entry e, n_e such trials that have not ended and c trials at once they take
-        phases * max_e t_e + sum_e n_e t_e / c seconds: at the end of each phase some slots are idle. An entry without
-        ended trials counts as slow as the slowest.
+        With t_e seconds per trial of entry e, n_e remaining trials, and c trials at once, the remaining time is
+        phases * max_e t_e + sum_e n_e t_e / c. The phases are search, confirmation (optional) and final runs; at the end of
+        each some slots are idle. An entry without ended trials counts as slow as the slowest.
         """
         spent = self._later or self._first
         if not spent:
@@ -81,8 +83,8 @@ class Deadline:
 
 
 class Progress:
-    """A display of a sweep's progress; `look` returns it as `standing` does. `waiting` says what its records wait for,
-    `cluster` what its trials wait for.
+    """A display of a sweep's progress, which `look` returns in the form of `standing`. `waiting` says what the MLflow records
+    wait for, and `cluster` what the trials wait for.
     """
 
     def __init__(self, look: Callable[[], Mapping[str, Any]]) -> None:
@@ -90,50 +92,50 @@ class Progress:
         self.waiting = self.cluster = ""
         self._live: Live | None = None
         self._done = threading.Event()
-        self._told: tuple[int, int, str] | None = None
+        self._printed: tuple[int, int, str] | None = None
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Progress":
-        """Start showing."""
+        """Start the display."""
         if sys.stderr.isatty():
-            # Whatever else is said there meanwhile goes above the line.
+            # Other output to standard error appears above the line.
             self._live = Live(console=Console(stderr=True), auto_refresh=False)
             self._live.start()
         self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Show the last state and stop."""
+        """Show the final state, and stop the display."""
         self._done.set()
         self._thread.join()
         self._show()
         if self._live:
             self._live.stop()
 
-    def line(self, seen: Mapping[str, Any]) -> str:
-        """Return the sweep's progress in words."""
-        done, running = seen["ended"] - seen["superseded"], seen["running_trials"]
-        states = ", ".join(f"{seen[state]} {state}" for state in ENDINGS if seen[state])
-        text = f"{seen['name']}: {done}/{seen['expected']} runs ({states or 'starting'})"
+    def line(self, progress: Mapping[str, Any]) -> str:
+        """Return the progress as one line: `night: 12/40 runs (12 finished), 2 running, 6 runs/min, about 5 min left`."""
+        done, running = progress["ended"] - progress["superseded"], progress["running_trials"]
+        states = ", ".join(f"{progress[state]} {state}" for state in ENDINGS if progress[state])
+        text = f"{progress['name']}: {done}/{progress['expected']} runs ({states or 'starting'})"
         text += f", {self.cluster}" if self.cluster and not running else f", {running} running"
-        text += f", {seen['per_minute'] or 0:.0f} runs/min"
-        if seen["seconds_left"] is not None:
-            text += f", about {spell(seen['seconds_left'])} left"
-        if (unrecorded := seen["ended"] - seen["recorded"]) and not running:
+        text += f", {progress['per_minute'] or 0:.0f} runs/min"
+        if progress["seconds_left"] is not None:
+            text += f", about {spell(progress['seconds_left'])} left"
+        if (unrecorded := progress["ended"] - progress["recorded"]) and not running:
             text += f", {unrecorded} still to be recorded"
         return text + (f" - {self.waiting}" if self.waiting else "")
 
     def _watch(self) -> None:
-        looks = 0
+        updates = 0
         while not self._done.wait(SECONDS):
-            looks += 1
-            self._show(in_log=looks % LINES == 0)
+            updates += 1
+            self._show(in_log=updates % LINES == 0)
 
     def _show(self, in_log: bool = True) -> None:
-        seen = self.look()
-        now = seen["ended"], seen["running_trials"], self.waiting
+        progress = self.look()
+        counts = progress["ended"], progress["running_trials"], self.waiting
         if self._live:
-            self._live.update(Text(self.line(seen)), refresh=True)
-        elif in_log and now != self._told:
-            self._told = now  # a log has a line a change, not a line a moment
-            say(self.line(seen))
+            self._live.update(Text(self.line(progress)), refresh=True)
+        elif in_log and counts != self._printed:
+            self._printed = counts  # a log gets a line only if something has changed
+            say(self.line(progress))

@@ -1,4 +1,4 @@
-"""What people see of a sweep in MLflow: a run of the sweep, one of each of its trials, and one of each row of its leaderboard."""
+"""The MLflow runs of a sweep: one for the sweep, one for each of its trials, and one for each row of its leaderboard."""
 
 import queue
 import threading
@@ -27,25 +27,26 @@ from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, versions
 from suite.yaml_files import write_files
 from trials.common.errors import UserError
+from trials.common.mappings import only
 from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import COUNTED, reach
 
 LAST_ONLY = ("val_loss", "test_loss", "train_loss", *COUNTED)
-"""Metrics of a search trial that are recorded at its end only: losses, and counters that are not 0."""
+"""Metrics of a search trial of which only the last value is recorded, unless it is 0: losses and counters of costs."""
 RECORD_SECONDS = 600.0
-"""How long, in seconds, a sweep waits at its start and end for a tracking server that does not answer."""
+"""The seconds for which a sweep waits, at its start and at its end, for a tracking server that does not answer."""
 HASTE_SECONDS = 5.0
-"""How long, at most, an interrupted or halted sweep goes on recording once nothing runs."""
+"""The seconds for which an interrupted or halted sweep still writes records after its trials have stopped."""
 LOCAL_TRIES = 5
-"""How often in a row a store on this machine may refuse a record before the sweep is halted."""
+"""The number of failed writes in a row after which a store on this machine halts the sweep."""
 
 
 class SweepRecording:
-    """The runs of one sweep, each written once, in a thread of their own, so that no trial waits for the store.
+    """The writer of a sweep's runs to MLflow. It works in a thread of its own, so that no trial waits for MLflow.
 
-    Writes wait in a queue, and the journal has them. Each is tried again until it succeeds, so it must be repeatable. A
-    write that the store refuses is dropped, since it would be refused again. A fault halts the sweep by its `control`;
-    its `progress` shows what it waits for.
+    `put` adds a write to its queue. A write that fails is repeated until it succeeds, so it must be safe to repeat. A write
+    that the store refuses is dropped, since it would be refused again. A fault of a store on this machine halts the sweep
+    by `control`. `progress` shows what the thread waits for.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class SweepRecording:
         self.name = journal.path.parent.name
         self.entries = {first.entry.id: first.entry for first in search.firsts}
         self._names = {"study": self.begun.study_name, "sweep": self.name}
-        self._anew = self._given_up = False
+        self._created = self._given_up = False
         self._faults, self._since, self._refused = 0, 0.0, Counter[str]()
         self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self.put, self._stop = self._queue.put, threading.Event()
@@ -72,19 +73,19 @@ class SweepRecording:
 
     @property
     def refusals(self) -> list[str]:
-        """Return what the store refused, a line for each reason."""
+        """Return a line for each reason for which the store refused writes, with their number."""
         return [f"{count} times: {text}" for text, count in self._refused.items()]
 
     def open(self, former: Collection[str]) -> list[str]:
-        """Find or make the run of the sweep, the parent of all others; return which of the trials that have ended lack a whole run.
-        The sweep's table has the `former` runs; those that the journal does not know are removed. Raises `UserError` where
-        the store has another sweep of its name, `HaltedError` where it cannot be written. It waits for a server.
+        """Find or create the sweep's own run, the parent of its other runs. Return the ids of the ended trials without a
+        complete run. Delete unfinished runs, and runs in `former` (ids in the sweep's last table), that are not in the journal.
+        Raise `UserError` if the store holds another sweep of this name, and `HaltedError` if it cannot be written.
         """
         until, tries = time.monotonic() + RECORD_SECONDS, 0
         while True:
             try:
-                self._find()
-                return self._missing(former)
+                self._open_run()
+                return self._unrecorded(former)
             except StoreError as error:
                 tries += 1
                 late = self.control.ending or time.monotonic() > until
@@ -95,7 +96,7 @@ class SweepRecording:
                 self.progress.waiting = f"{error.reason}: trying again"
                 time.sleep(1)
 
-    def _find(self) -> None:
+    def _open_run(self) -> None:
         runs, begun = self.store.sweeps(self.name), self.begun
         if runs and runs[0].tags.get("sweep_id") != begun.id:
             whose = "which another storage has, or whose folder is gone"
@@ -105,7 +106,7 @@ class SweepRecording:
         tags = {"kind": RunKind.SWEEP, **self._names, "sweep_id": begun.id, **begun.versions}
         if begun.code:
             tags["code"] = dumps(begun.code)
-        self._anew |= not runs
+        self._created |= not runs
         if runs:
             self.sweep_run = runs[0].run_id
             self.store.log(self.sweep_run, tags=tags)
@@ -113,29 +114,31 @@ class SweepRecording:
             self.sweep_run = self.store.create(self.experiment, self.name, tags)
         self.store.set_status(self.sweep_run, "RUNNING")
 
-    def _missing(self, former: Collection[str]) -> list[str]:
+    def _unrecorded(self, former: Collection[str]) -> list[str]:
         state = self.state
-        if self._anew:  # the store was lost
+        if self._created:  # the sweep is new, or its store was lost
             return [*state.ended]
-        half = set(self.store.running(self.name))
-        # Nobody knows what a killed session has begun and not journaled, nor of lines that the journal lost.
+        unfinished = set(self.store.running(self.name))
+        # A killed session may have created runs before their ids were journaled, and a journal may have lost lines.
         journaled = {*state.recorded.values(), *state.rows.values(), ""}
-        for run_id in half.union(former) - journaled:
+        for run_id in unfinished.union(former) - journaled:
             self.store.delete(run_id)
-        lacking = {None, *half}
-        return [i for i in state.ended if state.recorded.get(i) in lacking]
+        incomplete = {None, *unfinished}
+        return [i for i in state.ended if state.recorded.get(i) in incomplete]
 
     def end(self) -> bool:
-        """Wait until all is written, waiting is useless, or the user ends it; return whether all is written."""
+        """Wait until every write is done, and return whether it is. Give up after `RECORD_SECONDS` without a success, or after
+        `HASTE_SECONDS` if the sweep was interrupted or halted.
+        """
         self.put(None)
         self._since = began = time.monotonic()
         while self._thread.is_alive() and time.monotonic() - self._since <= RECORD_SECONDS:
             hasty = self.control.ending in (INTERRUPTED, "halted")
             if hasty and time.monotonic() - began > HASTE_SECONDS:
                 break
-            self._thread.join(0.1)  # then look again
+            self._thread.join(0.1)
         written = not (self._given_up or self._thread.is_alive())
-        self._stop.set()  # only now: it lets the thread end without having written
+        self._stop.set()  # not before: the thread then drops all further writes
         return written
 
     def _work(self) -> None:
@@ -146,7 +149,7 @@ class SweepRecording:
                 pause = min(pause * 2, 10)
 
     def _written(self, write: Callable[[], object]) -> bool:
-        """Try a write once; return whether it is settled (no other try is needed)."""
+        """Try a write once. Return whether to go on to the next: it succeeded, was refused, or the sweep is halted."""
         try:
             write()
             self.progress.waiting, self._faults, self._since = "", 0, time.monotonic()
@@ -157,7 +160,7 @@ class SweepRecording:
             if isinstance(error, StoreError) and not error.passes:
                 self._refused[str(error)] += 1
                 return True
-            # A server may come back; a store on this machine that refuses again and again has to be seen to.
+            # A server may answer again. A store on this machine, such as a full disk, needs a person.
             why = f"{type(error).__name__}: {reason(error)}"
             away = isinstance(error, StoreError) and not is_local(self.store.uri)
             self.progress.waiting = f"{why}: trying again"
@@ -168,17 +171,17 @@ class SweepRecording:
         return self._given_up
 
     def record(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Write one ended trial."""
+        """Write the MLflow run of an ended trial: its tags, params and metrics."""
         spec = self.search.spec(request)
         tags = run_tags(RunKind.SEARCH if request.counted else RunKind.FINAL, spec, outcome)
-        asked = ("trial_id", "entry_id", "replicate", "origin", "source")
-        tags |= {name: getattr(request, name) for name in asked}
-        searched = request.kind == TrialKind.SEARCH
-        number = f"trial {request.index}" if searched else f"seed {request.seed}"
+        fields = ("trial_id", "entry_id", "replicate", "origin", "source")
+        tags |= {name: getattr(request, name) for name in fields}
+        is_search = request.kind == TrialKind.SEARCH
+        number = f"trial {request.index}" if is_search else f"seed {request.seed}"
         parts = filter(None, (self.entries[request.entry_id].name, request.replicate, number))
         params = spec_params(spec)
-        if request.counted:  # the settings are its study's, but for those that were searched
-            params = _only(params, {*spec.params, *request.params})
+        if request.counted:  # all other settings are those of the study
+            params = only(params, {*spec.params, *request.params})
         self._write_run(
             self.state.recorded.get(request.trial_id),
             partial(Recorded, trial_id=request.trial_id),
@@ -201,7 +204,9 @@ class SweepRecording:
         status: str = "FINISHED",
         seconds: float = 0.0,
     ) -> None:
-        """Write a run in the place of the `former` one. An `event` journals its id before the rest is written."""
+        """Create a run, journal its id as an `event`, then write its content. Delete the run `former`, which it replaces, and
+        the new run if the store refuses its content. Raise `StoreError` if the store fails.
+        """
         if former:
             self.store.delete(former)
         tags = {tag: text for tag, text in (tags | self._names).items() if text}
@@ -211,14 +216,14 @@ class SweepRecording:
             self.store.log(run_id, params, history)
             self.store.set_status(run_id, status)
         except StoreError as error:
-            if not error.passes:  # so that no session tries it again
+            if not error.passes:  # so that a resumed sweep does not write it again
                 self.store.delete(run_id)
                 self.journal.write(event(run_id=""))
             raise
 
     def _metrics(self, request: TrialRequest, outcome: TrialResult) -> list[dict[str, Any]]:
-        """Return the metrics to record of a trial's reports, and at its last round the scores that are compared. Search
-        trials have only the curve of the ranked metric, final runs also the costs until the study's target.
+        """Return a trial's metrics, a dict per evaluation, then one with its scores at the last round. For search trials keep
+        only the ranked metric's curves. For final runs add the costs until the study's target was reached.
         """
         history, metric = outcome.history, self.entries[request.entry_id].task.metric
         if not history:
@@ -228,46 +233,46 @@ class SweepRecording:
         if request.counted:
             values |= {name: history[-1][name] for name in LAST_ONLY if history[-1].get(name)}
             curve = {"round", f"val_{metric}", f"test_{metric}"}
-            history = [_only(entry, curve) for entry in history]
+            history = [only(entry, curve) for entry in history]
         elif self.search.study.target is not None and not outcome.lost(f"test_{metric}"):
             values |= reach(history, metric, self.search.study.target)
         return [*history, {"round": outcome.last_round, **values}]
 
     def bring_in(self, table: TrialTable, folder: Path) -> tuple[Leaderboard | None, TableFacts]:
-        """Write the leaderboard's rows as runs and as tuned files below a folder, and supersede final runs of former bests.
-        Return the leaderboard (None when no entry has a final run), and the table's facts with each entry's run and tuned
-        file.
+        """Write each leaderboard row as an MLflow run and as a tuned file below `folder`. Mark the final runs of former best
+        trials as superseded. Return the leaderboard (None if no final run succeeded), and the table's facts with the run and
+        the tuned file of each entry.
         """
         ran = table.columns(["kind", "run_id"], ("final", "superseded"))
         if (ran["kind"] == "superseded").any():
-            # What comes back first: at no moment is an entry without final runs.
+            # Runs that are final again are marked first, so that an entry always has final runs.
             for row in each(ran[ran["run_id"] != ""].sort_values("kind", kind="stable")):
                 self.store.log(row.run_id, tags={"kind": row.kind})
         tables, board, texts = Tables([table]), None, dict[str, str]()
         if (tables.finals["status"] != Status.FAILED).any():
             board = read_leaderboard(tables)
-            # MLflow shows the run that began last first: that is the first row.
-            for place, row in reversed([*enumerate(board.rows)]):
+            # MLflow lists the newest run first, so the first row is written last.
+            for position, row in reversed([*enumerate(board.rows)]):
                 tuned = tuned_of(tables, row)
                 texts[row.entry_id] = tuned.text()
                 try:
-                    self._publish(row, tuned, place, folder)
+                    self._publish(row, tuned, position, folder)
                 except StoreError as error:
                     if error.passes:
                         raise
                     self._refused[str(error)] += 1
         for run_id in self.store.running(self.name):
-            self.store.delete(run_id)  # a request that a server took, and lost the answer to
+            self.store.delete(run_id)  # a server created it, but its answer was lost
         entries = []
         for entry in table.facts.entries:
-            shown = {"row": self.state.rows.get(entry.id, ""), "tuned": texts.get(entry.id, "")}
-            entries.append(entry.model_copy(update=shown))
-        # What was journaled here says nothing that the table lacks.
+            row_facts = {"row": self.state.rows.get(entry.id, ""), "tuned": texts.get(entry.id, "")}
+            entries.append(entry.model_copy(update=row_facts))
+        # With these facts the table has everything that the journal has up to this length.
         size = self.journal.path.stat().st_size
         return board, table.facts.model_copy(update={"entries": entries, "journal": size})
 
-    def _publish(self, row: Row, tuned: Tuned, place: int, folder: Path) -> None:
-        """Write one leaderboard row as a tuned file, and as a run; sorted by the tag `row`, such runs are the leaderboard."""
+    def _publish(self, row: Row, tuned: Tuned, position: int, folder: Path) -> None:
+        """Write a leaderboard row as a tuned file and as an MLflow run, by whose tag `row` MLflow can sort the leaderboard."""
         entry, path = self.entries[row.entry_id], folder / tuned.path
         try:
             write_files({path: tuned.text().encode()}, SIGN)
@@ -279,7 +284,7 @@ class SweepRecording:
             "paper": entry.paper,
             **entry.scenario.names(),
             "kind": RunKind.LEADERBOARD,
-            "row": f"{self.name} {place:04d}",
+            "row": f"{self.name} {position:04d}",
             "score": mean_text(row),
             "outside": entry.outside(row.params),
             **versions(),
@@ -290,7 +295,3 @@ class SweepRecording:
         name = f"{rank_text(row)} · {label(row)} {mean_text(row)} · {' '.join(row.scenario)}"
         event = partial(Ranked, entry_id=entry.id)
         self._write_run(self.state.rows.get(entry.id), event, name, tags, row.params, [numbers])
-
-
-def _only(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name in names}

@@ -1,4 +1,4 @@
-"""A sweep as a person asks for it: a study by name or path, what is changed of it, and a place."""
+"""The request for a sweep: a study by name or path, changes to the study, and the folder of the sweep."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,19 +18,20 @@ from trials.common.names import number, split_top
 from trials.settings import Settings
 
 GROWS = ("algorithms", "datasets", "models", "heterogeneity")
-"""The lists of a study to which a resumed sweep may add."""
+"""Keys of a study whose lists may get further names when a sweep is resumed."""
 COUNTS = ("trials", "seeds", "tunings", "partitions", "splits")
-"""The numbers that may be larger in a resumed sweep."""
+"""Keys of a study whose numbers may increase when a sweep is resumed."""
 FREE = ("retries", "pack", "description", "margin", "target")
-"""The keys that may change: no search depends on them."""
+"""Keys of a study that may change when a sweep is resumed, since they do not affect the search."""
 PARTS = ("settings", "search", "constraints", "confirm")
-"""The keys of a study whose own keys are replaced one by one."""
+"""Keys of a study that hold mappings, in which changes replace single keys."""
 
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """A requested sweep. `study` is a shipped study's name, a file's path, or a study's content, which is named as the
-    sweep. `changes` replaces keys of it; `settings.rounds` is a key inside another. `smoke` shrinks it to seconds.
+    """A request for a sweep. `study` is the name of a shipped study, the path of a file, or the content of a study, which
+    then has the name of the sweep. `changes` has new values by key, such as `trials` or `settings.rounds`. `smoke` reduces
+    the study to a run of seconds.
     """
 
     study: str | Mapping[str, Any]
@@ -40,7 +41,7 @@ class SweepRequest:
     smoke: bool = False
 
     def open(self) -> Sweep:
-        """Return the sweep, ready to run; raises `UserError` when it cannot be, with every fault of its study's form."""
+        """Return the sweep, ready to run. Raise one `UserError` with every fault of the study, or as `Sweep` does."""
         state = self.paths.state()
         begun = state.begun if self.resume else None
         name, study = self._read(begun, self.changes)
@@ -56,7 +57,7 @@ class SweepRequest:
         return self.paths.name, check_study(self.study, changes, f"study {self.paths.name}")
 
     def run(self, resources: Resources, minutes: float | None = None) -> Result:
-        """Run it, within `minutes` if given; raises as `open` and `Sweep.run` do."""
+        """Run the sweep, within `minutes` if given, and return its result. Raise as `open` and `Sweep.run` do."""
         from suite.execution.cluster import check
 
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
@@ -70,16 +71,16 @@ class SweepRequest:
         return result
 
     def plan(self, resources: Resources, calibrate: bool) -> dict[str, Any]:
-        """Return what the sweep would do and take, with the hours, which a few rounds of each entry `calibrate`."""
+        """Return what the sweep would run and need. Measure a few rounds of each entry for its hours if `calibrate` is true."""
         sweep = self.open()
         plan = sweep.estimates(resources).plan(sweep.entries, calibrate)
         return {"study": sweep.study_name, "name": self.paths.name, **plan}
 
 
 def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> Study:
-    """Return a `former` study with additions. Raises `UserError` for changes that reduce it or alter the rest."""
+    """Return the study of an earlier session with the changes. Raise `UserError` unless they only extend it or are in `FREE`."""
     before, study = check_study(former, {}, source), check_study(former, changes, source)
-    # A dump leaves out factors of one level.
+    # `model_dump` leaves out `tunings`, `partitions` and `splits` of 1.
     was, now = (dict[str, Any](each) | each.model_dump(mode="json") for each in (before, study))
     faults = Faults(source)
     grown: dict[str, list[str]] = {}
@@ -92,7 +93,7 @@ def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source:
         if (key in COUNTS and new < old) or (key in GROWS and not set(old) <= set(new)):
             faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
         elif key in GROWS:
-            # What is added comes after what there was: of the levels the first one publishes.
+            # New names come last, since published configurations are tried on the first heterogeneity level only.
             grown[key] = [*old, *(name for name in new if name not in old)]
         elif new != old and key not in (*COUNTS, *FREE):
             faults.add(key, new, f"the sweep was begun with {old}; use another --name")
@@ -103,16 +104,16 @@ def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source:
 def changes(
     values: Mapping[str, Any], address: str | None = None
 ) -> tuple[dict[str, Any], Resources, str | None]:
-    """Return the changes of a study by key, the resources of its trials, and the place of their checkpoints, if not below
-    the storage.
+    """Sort the options of a sweep into changes of its study by key, the resources of its trials, and the path or URI for
+    checkpoints (None by default).
 
-    Keys are those of a study, of its settings by their bare names (`rounds`), of its parts (`search.lr`), and of
-    `Resources`. A list may be a text with commas, a range `LOW..HIGH`. Raises one `UserError` with every unknown key.
+    An option is a key of the study, a setting by its bare name (`rounds`), a key inside another (`search.lr`), or a field
+    of `Resources`. A list may be a text with commas, and a range `LOW..HIGH`. Raise one `UserError` with every unknown key.
     """
     rest: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping) and key in PARTS:
-            # Of these only the keys that are given are replaced.
+            # Only the keys in this mapping are replaced.
             rest |= {f"{key}.{inner}": each for inner, each in value.items()}
         else:
             rest[key] = list(value) if isinstance(value, tuple) else value
@@ -136,7 +137,7 @@ def changes(
 
 
 def _range(value: Any) -> Any:
-    """Return a range as a study writes it."""
+    """Return a range in the form of a study: a list becomes choices, `LOW..HIGH` an interval. Raise `UserError` otherwise."""
     if isinstance(value, list):
         return {"choices": value}
     if isinstance(value, Mapping):

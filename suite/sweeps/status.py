@@ -1,4 +1,4 @@
-"""The progress of a sweep, as its terminal draws it, and as `suite status` reads it from another process."""
+"""The progress of a sweep as plain data, for its own terminal and for `suite status` in another process."""
 
 import json
 import time
@@ -19,12 +19,12 @@ from trials.common.errors import unknown
 from trials.run.outcome import ENDINGS, Status, TrialKind
 
 LEAST = 0.05
-"""No pace is shown before this share of a trial is done, since it would say nothing of the time left."""
+"""The share of a trial that must be done before a pace is shown, since less work predicts nothing."""
 
 
 def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
-    """Return a sweep's progress as plain data: `best` has a row per entry, `now` a row per running trial. `active` says
-    whether a process runs it; only that process knows what runs, and how fast.
+    """Return a sweep's progress as plain data, with a row per entry in `best` and a row per running trial in `now`. `active`
+    says whether a process runs the sweep. Only in that process are there running trials and a pace.
     """
     begun = state.begun
     assert begun is not None
@@ -40,14 +40,14 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
         row = rows[entry_id] = row | _progress(state, entry_id, finals[entry_id])
         sums.update({key: row[key] for key in ("planned", "done", *ENDINGS)})
     now, shares = [], 0.0
-    for trial_id, (at, score) in running.items():
+    for trial_id, (last_round, score) in running.items():
         request, rounds = state.requests[trial_id], begun.study["settings"]["rounds"]
-        shares += at / rounds
+        shares += last_round / rounds
         rows[request.entry_id]["running"] += 1
         row = {key: rows[request.entry_id][key] for key in ("entry_id", "name", "metric")}
         row |= {"trial_id": trial_id, "kind": request.kind.value, "params": request.params}
-        now.append(row | {"round": at, "rounds": rounds, "score": score})
-    # Workers start before the first trial does, and of little that is done nobody tells a pace.
+        now.append(row | {"round": last_round, "rounds": rounds, "score": score})
+    # `since` is when the first trial began. Workers need seconds to start before.
     work, seconds = len(state.ended) - state.ended_before + shares, time.monotonic() - state.since
     pace = work / seconds if active and seconds > 0 and work >= LEAST else None
     left = sums["planned"] - sums["done"] - shares if sums["done"] < sums["planned"] else None
@@ -72,61 +72,61 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
 
 
 def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) -> dict[str, Any]:
-    """Return how many trials an entry has, and its best search trial; final runs of a former best are not `done`."""
+    """Return an entry's trials by status, and its best score. Final runs of a former best trial do not count as `done`."""
     assert state.begun is not None
     tally, study = state.tallies[entry_id], state.begun.study
     planned, confirms = state.planned.get(entry_id, 0), confirms_of(study)
-    counts = Counter(state.ended[i.trial_id].status for i in finals if i.trial_id in state.ended)
+    counts = Counter(state.ended[f.trial_id].status for f in finals if f.trial_id in state.ended)
     for (_, status), count in tally.items():
         counts[status] += count
     confirmed = sum(n for (kind, _), n in tally.items() if kind == TrialKind.CONFIRM)
     done = counts.total() - max(0, confirmed - confirms)
     if len(finals) == finals_of(study):
-        # Fewer were confirmed where few trials ran to their end, more where the sweep grew.
+        # Fewer trials were confirmed if few had finished, and more if the sweep grew.
         planned = max(planned + min(0, confirmed - confirms), done)
     ends = {status.value: counts[status] for status in ENDINGS}
-    best, full = state.best.get(entry_id), tally[TrialKind.SEARCH, Status.FINISHED]
-    return {"planned": planned, "done": done, **ends, "best": best, "trials": full}
+    best, finished = state.best.get(entry_id), tally[TrialKind.SEARCH, Status.FINISHED]
+    return {"planned": planned, "done": done, **ends, "best": best, "trials": finished}
 
 
 def sweeps(storage: Path) -> list[str]:
-    """Return the names of the sweeps under a storage root, those with a damaged journal included."""
+    """Return the sorted names of the sweeps in the folder `storage`, including sweeps with a damaged journal."""
     return sorted(path.parent.name for path in storage.glob(f"*/{JOURNAL}") if begun(path))
 
 
 def status(storage: Path, name: str) -> dict[str, Any]:
-    """Return the JSON document of `suite status`: how far a sweep is, and `idle_seconds`, the time since anything happened. Raises
-    `UserError` when there is no such sweep, or its journal is damaged or of another version.
+    """Return the JSON document of `suite status`: a sweep's progress, the seconds since its journal changed, and whether it was
+    asked to end. Raise `UserError` if there is no such sweep, or its journal is damaged or of another version.
     """
     folder = _folder(storage, name)
-    journal, seen = folder / JOURNAL, dict[str, Any]()
+    journal, progress = folder / JOURNAL, dict[str, Any]()
     active = is_locked(journal)
-    with suppress(OSError, ValueError):  # what `keep` wrote may be damaged
-        seen = json.loads((folder / STATUS).read_text(encoding="utf-8"))
-    # What a process that runs says is a moment old; what one said that has ended is all, unless another one wrote on.
+    with suppress(OSError, ValueError):  # the file may be damaged
+        progress = json.loads((folder / STATUS).read_text(encoding="utf-8"))
+    # The status file is current while the sweep runs, and afterwards as long as the journal does not grow.
     size = journal.stat().st_size
-    if seen.get("running") != active or not (active or seen.get("journal") == size):
-        seen = standing(name, SweepState().read(journal), active)
-    seen.pop("journal", None)
+    if progress.get("running") != active or not (active or progress.get("journal") == size):
+        progress = standing(name, SweepState().read(journal), active)
+    progress.pop("journal", None)
     word = Control(folder).asked
     return {
-        **seen,
+        **progress,
         "name": name,  # a folder may have been copied
         "idle_seconds": round(time.time() - journal.stat().st_mtime, 1),
         "asked_to": word if word in WORDS else None,
     }
 
 
-def keep(folder: Path, seen: Mapping[str, Any]) -> None:
-    """Write a sweep's progress beside its journal, for watchers only: nothing is rebuilt from it."""
-    with suppress(OSError):  # no sweep ends because nobody can watch it
+def keep(folder: Path, progress: Mapping[str, Any]) -> None:
+    """Write a sweep's progress to the status file in its folder, which other processes read. A failure is ignored."""
+    with suppress(OSError):  # the sweep itself does not need the file
         size = (folder / JOURNAL).stat().st_size
         with replacing(folder / STATUS) as part:
-            part.write_text(json.dumps({**seen, "journal": size}), encoding="utf-8")
+            part.write_text(json.dumps({**progress, "journal": size}), encoding="utf-8")
 
 
 def ask(storage: Path, name: str, word: str) -> bool:
-    """Ask a running sweep to `stop` or `cancel`; return whether a process of this machine runs it."""
+    """Ask the process that runs a sweep to `stop` or to `cancel` it. Return whether this machine has such a process."""
     folder = _folder(storage, name)
     with writing(folder):
         Control(folder).ask(word)

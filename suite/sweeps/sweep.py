@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 
 RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 SECONDS = 300.0
-"""Seconds between two writes of a running sweep's table."""
+"""The seconds between two writes of the table of a running sweep."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a sweep did, in counts; the JSON document of `suite sweep`. `storage` is its own folder."""
+    """The counts and addresses of a sweep that ended; the JSON document of `suite sweep`. `storage` is the sweep's folder."""
 
     study: str
     name: str
@@ -72,8 +72,8 @@ class Summary:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out of a sweep. `ending` is how it ended before its work was done, else "": interrupted, stopped or cancelled. Then
-    `leaderboard` is None.
+    """The result of a sweep. `ending` is "" or, if the sweep ended before its work was done, `interrupted`, `stopped`,
+    `cancelled` or `out of time`. `leaderboard` is None then, and if no final run succeeded.
     """
 
     summary: Summary
@@ -92,7 +92,7 @@ class Result:
         return board_html(self.leaderboard) if self.leaderboard else None
 
     def plot(self, *kinds: str) -> "Plot":
-        """Return the charts of its report, all or these kinds: `dots`, `rounds`, `bytes`, `ranks`, `budget`."""
+        """Return charts of the sweep's report: all, or these of `dots`, `rounds`, `bytes`, `ranks` and `budget`."""
         from reports.page.notebook import board_plot
         from suite.results.report import read
 
@@ -100,7 +100,7 @@ class Result:
 
     @property
     def tuned(self) -> TunedList:
-        """Return the best configuration of each entry, ordered as `select_tuned` does."""
+        """Return the best configuration of each entry, in the order of `select_tuned`."""
         return select_tuned(tuned_in(self._tables.tables[0].facts))
 
     @property
@@ -108,18 +108,18 @@ class Result:
         return open_tables(Path(self.summary.storage).parent, names=[self.summary.name])
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return the leaderboard's rows; none where the sweep did not end."""
+        """Return the rows of the leaderboard, without any if the sweep has no leaderboard."""
         return self.leaderboard.to_pandas() if self.leaderboard else frame([])
 
 
 class Sweep:
-    """One sweep as its study and its journal have it. Nothing is written, locked or started before it runs.
+    """A sweep of a study, new or resumed from its journal. Before `run` it writes, locks and starts nothing.
 
         sweep = Sweep("mine", study, SweepPaths(storage, "night"), resume=True)
         result = sweep.run(resources)
 
-    Raises `UserError` when the sweep exists and `resume` is not given, when its files are others' or damaged, or when
-    entries or warm starts cannot be loaded. `state` is its journal's, where that was read.
+    `state` is read from the journal if it is not given. Raises `UserError` if the sweep exists and `resume` is false, if its
+    folder holds other files or a damaged journal, or if entries or warm starts cannot be loaded.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Sweep:
         self.set_aside, self.due = 0, 0.0
 
     def _warm(self) -> dict[str, list[InitialConfiguration]]:
-        """Return the warm starts of entries: from the journal, or looked up for new entries."""
+        """Return the configurations that each entry starts with, from the journal or, if it is new, by the study's `warm_start`."""
         where, warm = self.study.warm_start, dict(self.state.begun.warm) if self.state.begun else {}
         new = [entry for entry in self.entries if entry.id not in warm]
         if where is None or not new:
@@ -158,11 +158,11 @@ class Sweep:
             tuned = tuned_files(Path(where))
         warm |= warm_start(new, tuned)
         if not any(warm.values()):
-            raise UserError(f"warm_start {where}: holds no configuration of these algorithms")
+            raise UserError(f"warm_start {where}: has no configuration of these algorithms")
         return warm
 
     def estimates(self, resources: "Resources") -> "Estimates":
-        """Load the data of all entries; return what their trials take. Raises `UserError` where data cannot be loaded."""
+        """Load the data sets of all entries, and return estimates of what trials need. Raise `UserError` if loading fails."""
         from suite.execution.estimate import Estimates
 
         if not self.data:
@@ -173,27 +173,28 @@ class Sweep:
         return Estimates(self.study, self.data, resources)
 
     def run(self, resources: "Resources", deadline: Deadline | None = None) -> Result:
-        """Run what is left, record it, and draw the leaderboard. Call it once. A `deadline` may cut the search short.
+        """Run the remaining trials, record them, and return the result. Call it once. A `deadline` may shorten the search.
 
-        Raises `UserError` before the first trial, and then nothing is left of a new sweep, when data, the storage or the
-        tracking store cannot be used; `HaltedError` when a fault around the sweep ends it: it can be resumed.
+        Raise `UserError` before the first trial if data, the storage or the tracking store cannot be used, and then remove
+        the files of a new sweep. Raise `HaltedError` if a fault of the machine or the cluster ends the sweep, which can then
+        be resumed.
         """
         started = time.monotonic()
         say("opening the store")
         self.store = Store(self.paths.tracking_uri, self.paths.storage)
         with writing(self.paths.folder):
             self.journal = events.Journal(self.paths.journal, self.state)
-            (self.paths.folder / STATUS).unlink(missing_ok=True)  # it is of an earlier session
+            (self.paths.folder / STATUS).unlink(missing_ok=True)  # an earlier session wrote it
         try:
             self._begin()
             if deadline is not None:
                 self.deadline, self.control.deadline = deadline, deadline.at
                 self.search.pressed = self._pressed
-            # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
+            # A retry by MLflow could create a run twice; `SweepRecording` repeats the whole write.
             with kept(RETRIES, **{RETRIES: "0"}), interruptible(self.control), self.progress:
                 complete, written = self._run(resources)
         except UserError:
-            if not self.state.requests:  # it was refused before its first trial
+            if not self.state.requests:  # no trial has been handed out
                 self.paths.forget(self.id)
             raise
         finally:
@@ -202,11 +203,11 @@ class Sweep:
         return self._result(complete, written, time.monotonic() - started)
 
     def _result(self, complete: bool, written: bool, seconds: float) -> Result:
-        """Return the sweep's result, and print what the store lacks. Raises `HaltedError` where a fault ended the sweep."""
+        """Return the sweep's result, and print what MLflow lacks. Raise `HaltedError` if a fault ended the sweep."""
         refused = [f"{text}. The sweep's table has all of it." for text in self.recording.refusals]
         board, whole, fault = self.board, complete and written, self.control.fault
         if board is not None:
-            from reports.page.notebook import ShownBoard  # what draws takes time to come
+            from reports.page.notebook import ShownBoard  # importing it takes time
 
             board = ShownBoard.of(replace(board, notes=(*board.notes, *refused)))
         else:
@@ -225,7 +226,9 @@ class Sweep:
         return Result(self._summary(seconds), board, "" if whole else self.control.ending)
 
     def _begin(self) -> None:
-        """Replay the search, and journal that a session begins. Raises `UserError` where others' code has changed."""
+        """Restore the search from the journal, and journal the start of a session. Raise `UserError` if third-party code
+        has changed since the sweep began.
+        """
         state, lag = self.state, LAG
         self.control.clear()
         if state.begun is not None:
@@ -248,22 +251,22 @@ class Sweep:
                 versions=versions(),
             )
         )
-        # The thread that records needs what is imported here, and only this one may import it.
+        # This loads pandas and Arrow, which the thread that writes to MLflow must not be the first to import.
         rows_table([]).to_pandas()
         self.progress = Progress(self._look)
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
-        """Run what is left; record it and what earlier processes did not. Return whether the search has ended, and
-        whether all is recorded.
+        """Run the remaining trials, and record them and the unrecorded trials of earlier sessions. Return whether every
+        trial has ended, and whether every record is written.
         """
         former, complete = list[str](), False
         if before := earlier(self.paths):
             rows = (entry.row for entry in before.facts.entries)
             former = [*before.columns(["run_id"])["run_id"], *rows]
         records = SweepRecording(self.store, self.search, self.journal, self.control, self.progress)
-        self.recording, missing = records, set(records.open(former))
-        self._table_due()  # it may lack their last trials
-        for trial_id, outcome in events.outcomes(self.paths.journal, missing):
+        self.recording, unrecorded = records, set(records.open(former))
+        self._queue_table()  # it may lack the last trials of an earlier session
+        for trial_id, outcome in events.outcomes(self.paths.journal, unrecorded):
             records.put(partial(self._record, self.search.requests[trial_id], outcome))
         try:
             if not self.search.exhausted:
@@ -281,7 +284,7 @@ class Sweep:
         from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive
 
-        estimates = self.estimates(resources)  # one that is resumed may need no data before
+        estimates = self.estimates(resources)
         CheckpointFolder(self.paths.checkpoint_folder(self.id)).make()
         drive(
             ExecutionPlan(
@@ -312,8 +315,8 @@ class Sweep:
             self.journal.write(events.Requested(request=request))
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Journal the end of a trial, tell the search, and have it recorded. A failed trial first continues from its
-        checkpoint, up to `retries` times; only attempts without progress count.
+        """Journal the end of a trial, pass its result to the search, and queue its record. A failed trial continues from
+        its checkpoint instead, up to `retries` times in a row without progress.
         """
         trial_id = request.trial_id
         if outcome.status == Status.FAILED:
@@ -331,12 +334,14 @@ class Sweep:
     def _died(
         self, request: TrialRequest, outcome: TrialResult, again: bool, killed: bool = True
     ) -> None:
-        """Note that a trial's process died. If it is not tried again, the search takes the trial as failed until `--resume`."""
+        """Journal a failed attempt at a trial, or the death of its process (`killed`). If the trial is not tried `again`, the
+        search takes it as failed, and only `--resume` runs it again.
+        """
         if self.deadline is not None:
             self.deadline.took(request.entry_id, outcome)
         name, at, error = request.trial_id, outcome.last_round, outcome.error
         self.journal.write(events.Died(trial_id=name, round=at, error=error, killed=killed))
-        then = "starts again" if again else "is set aside: --resume has it again"
+        then = "starts again" if again else "is set aside: --resume runs it again"
         died = f"trial {name} died at round {at} and {then}"
         say(f"{self.paths.name}: {died}: {reason(error)[:200] or 'no reason given'}")
         if not again:
@@ -344,7 +349,7 @@ class Sweep:
             self.search.end(name, ValidationResult.of(outcome))
 
     def _pressed(self) -> bool:
-        """Return whether the search is cut, since a further trial would leave too little time for the final runs."""
+        """Cut the search if a further trial would leave too little time for the final runs. Return whether it was cut."""
         assert self.deadline is not None
         if not self.deadline.presses(self.search):
             return False
@@ -356,61 +361,61 @@ class Sweep:
         return True
 
     def _look(self, active: bool = True) -> dict[str, Any]:
-        """Return the sweep's progress, and keep it for watchers elsewhere."""
+        """Return the sweep's progress, and write it to the status file for other processes."""
         with self.journal.lock:
-            seen = standing(self.paths.name, self.state, active)
-        keep(self.paths.folder, seen)
-        return seen
+            progress = standing(self.paths.name, self.state, active)
+        keep(self.paths.folder, progress)
+        return progress
 
     def _record(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Write the run of a trial that has ended, and the table when it is time; `outcome` has its whole history."""
+        """Write the MLflow run of a trial that ended, and queue the table if a search is complete or `SECONDS` have passed."""
         self.recording.record(request, outcome)
         group = self.state.finals.get(request.search, [])
-        there = sum(final.trial_id in self.state.recorded for final in group)
-        last = request.kind == TrialKind.FINAL and there == self.study.seeds
-        if last or time.monotonic() >= self.due:
-            self._table_due()
+        recorded = sum(final.trial_id in self.state.recorded for final in group)
+        complete = request.kind == TrialKind.FINAL and recorded == self.study.seeds
+        if complete or time.monotonic() >= self.due:
+            self._queue_table()
 
-    def _table_due(self) -> None:
+    def _queue_table(self) -> None:
         self.due = time.monotonic() + SECONDS
         self.recording.put(self._write_table)
 
     def _table(self, ended: float | None = None) -> TrialTable:
-        """Return the table as it is now, or of a sweep that has `ended`."""
+        """Return the table as it is now, or the final one if the sweep `ended` (Unix time)."""
         with self.journal.lock:
             finals = self.state.current_finals if ended is None else self.search.current_finals
             state = replace(self.state, ended=dict(self.state.ended))
-        place = {"experiment": self.recording.experiment, "run_id": self.recording.sweep_run}
-        return table_of(self.paths, state, self.entries, finals, ended=ended, **place)
+        mlflow = {"experiment": self.recording.experiment, "run_id": self.recording.sweep_run}
+        return table_of(self.paths, state, self.entries, finals, ended=ended, **mlflow)
 
     def _write_table(self, table: TrialTable | None = None) -> None:
-        """Write the table, as it is now where none is given, and upload it."""
+        """Write the given table, by default the current one, to its file and to MLflow."""
         write(self.paths.table, table or self._table())
         self.store.keep_table(self.recording.sweep_run, self.paths.table)
 
     def _finish(self) -> None:
-        """Draw the leaderboard, write the tuned files, and close the records."""
-        own = self.recording.sweep_run
+        """Rank the entries, write the tuned files and the final table, and end the sweep's MLflow run."""
+        run_id = self.recording.sweep_run
         if self.state.cut:
-            self.store.log(own, tags={"cut": self.state.cut})
+            self.store.log(run_id, tags={"cut": self.state.cut})
         table = self._table(time.time())
         self.board, facts = self.recording.bring_in(table, self.paths.folder / "tuned")
         self._write_table(TrialTable(facts, table.source))
-        self.store.set_status(own, "FINISHED")
+        self.store.set_status(run_id, "FINISHED")
 
     def _summary(self, seconds: float) -> Summary:
-        # Of the search, and of the final runs of what is best now.
-        ended, searched = self.state.ended, Counter[str]()
+        # Final runs of former best trials are not counted.
+        ended, statuses = self.state.ended, Counter[str]()
         for tally in self.state.tallies.values():
             for (_, status), count in tally.items():
-                searched[status] += count
+                statuses[status] += count
         final = Counter(ended[i].status for i in self.search.current_finals & ended.keys())
-        searched[Status.FAILED] += final[Status.FAILED] + self.set_aside
+        statuses[Status.FAILED] += final[Status.FAILED] + self.set_aside
         return Summary(
             study=self.study_name,
             name=self.paths.name,
             entries=len(self.entries),
-            **{f"trials_{status}": searched[status] for status in ENDINGS},
+            **{f"trials_{status}": statuses[status] for status in ENDINGS},
             final_runs=final.total(),
             final_runs_diverged=final[Status.DIVERGED],
             seconds=round(seconds, 3),

@@ -1,4 +1,4 @@
-"""The tables of a storage, of a tracking server, or of files. A sweep that goes on has its rows in its journal."""
+"""The tables of sweeps in a folder, on a tracking server, or in files. An unfinished sweep's rows come from its journal."""
 
 import math
 import os
@@ -37,11 +37,11 @@ from trials.scoring.metrics import COUNTED, TASKS, reach, score
 
 pa: Any = Lazy("pyarrow")
 AT_ONCE = 500
-"""Rows that are added to the table at once: as Python objects they take ten times the memory."""
+"""The most rows that are held as Python objects, which take ten times the memory of an Arrow table."""
 RAN = {"own_models", "test_samples"}
-"""The fields in which trials describe their entry."""
+"""The fields of a trial's result that describe its entry."""
 Source = tuple[str, Callable[[], TrialTable]]
-"""The study of a sweep, and what opens its table."""
+"""The name of a sweep's study, and a function that returns the sweep's table."""
 
 
 def table_of(
@@ -51,29 +51,29 @@ def table_of(
     finals: Collection[str],
     **facts: Any,
 ) -> TrialTable:
-    """Return the table of a sweep: the rows that it wrote last, and from its journal those of trials that ended since.
-    `finals` are the final runs of what is best now. `facts` are those that no journal has: when it ended, where MLflow has
-    it.
+    """Return the table of a sweep: the rows of its last written table, and new rows of trials that ended since then.
+    `finals` are the ids of the final runs of current best trials. `facts` are those that the journal lacks: the time of
+    the end, and the ids in MLflow.
     """
     begun, before = state.begun, earlier(paths)
     assert begun is not None
-    parts, there, kept = [rows_table([])], set[str](), dict[str, dict[str, Any]]()
+    parts, written, notes = [rows_table([])], set[str](), dict[str, dict[str, Any]]()
     if before is not None and before.facts.id == begun.id:
         facts = before.facts.model_dump(include={"experiment", "run_id"}) | facts
-        kept = {e.id: e.model_dump(include=RAN | {"tuned"}) for e in before.facts.entries}
+        notes = {e.id: e.model_dump(include=RAN | {"tuned"}) for e in before.facts.entries}
         parts = [before.whole()]
-        there = set(parts[0]["trial_id"].to_pylist())
+        written = set(parts[0]["trial_id"].to_pylist())
     by_id, rows = {entry.id: entry for entry in entries}, list[dict[str, Any]]()
-    for trial_id, outcome in outcomes(paths.journal, state.ended.keys() - there):
+    for trial_id, outcome in outcomes(paths.journal, state.ended.keys() - written):
         request = state.requests[trial_id]
         rows.append(_row(paths.name, begun, by_id[request.entry_id], request, outcome))
         if outcome.history:
             ran = {name: getattr(outcome, name) for name in RAN}
-            kept.setdefault(request.entry_id, {}).update(ran)
+            notes.setdefault(request.entry_id, {}).update(ran)
         if len(rows) >= AT_ONCE:
             parts.append(rows_table(rows))
             rows = []
-    asked = [
+    entry_facts = [
         EntryFacts(
             id=entry.id,
             name=entry.name,
@@ -81,13 +81,13 @@ def table_of(
             space=dict(entry.space.searched),
             row=state.rows.get(entry.id, ""),
             **entry.about(),
-            **kept.get(entry.id, {}),
+            **notes.get(entry.id, {}),
         )
         for entry in entries
     ]
-    whole = TableFacts(
+    table_facts = TableFacts(
         name=paths.name,
-        entries=asked,
+        entries=entry_facts,
         began=state.began,
         cut=state.cut,
         looks=state.looks,
@@ -95,46 +95,48 @@ def table_of(
         **begun.model_dump(include={"id", "study_name", "study", "code", "versions"}),
         **facts,
     )
-    return TrialTable(whole, _joined([*parts, rows_table(rows)], state, finals))
+    return TrialTable(table_facts, _joined([*parts, rows_table(rows)], state, finals))
 
 
 def _joined(parts: Sequence[Any], state: SweepState, finals: Collection[str]) -> Any:
-    """Return the rows of trials that have ended, in order, with their runs in MLflow; only `finals` are not superseded."""
+    """Return the rows of ended trials in the order of their ids, with current kinds and MLflow runs. A final run that is not
+    in `finals` has the kind `superseded`.
+    """
     rows = pa.concat_tables(parts)
     trial_ids = rows["trial_id"].to_pylist()
-    ended = (place for place, trial_id in enumerate(trial_ids) if trial_id in state.ended)
+    ended = (number for number, trial_id in enumerate(trial_ids) if trial_id in state.ended)
     order = sorted(ended, key=trial_ids.__getitem__)
-    if order != [*range(len(trial_ids))]:  # else a large table would be copied
+    if order != [*range(len(trial_ids))]:  # `take` would copy a large table
         rows = rows.take(order)
-        trial_ids = [trial_ids[place] for place in order]
+        trial_ids = [trial_ids[number] for number in order]
     kinds = rows["kind"].to_pylist()
     for number, kind in enumerate(kinds):
         if kind in ("final", "superseded"):
             kinds[number] = "final" if trial_ids[number] in finals else "superseded"
     runs = [state.recorded.get(trial_id, "") for trial_id in trial_ids]
     for name, values in (("kind", kinds), ("run_id", runs)):
-        place = rows.schema.get_field_index(name)
-        rows = rows.set_column(place, name, pa.array(values, pa.string()))
+        column = rows.schema.get_field_index(name)
+        rows = rows.set_column(column, name, pa.array(values, pa.string()))
     return rows
 
 
 def _row(
     name: str, begun: Begun, entry: Entry, request: TrialRequest, outcome: TrialResult
 ) -> dict[str, Any]:
-    """Return the row of a trial of the sweep of this name."""
+    """Return the row of an ended trial, by column, in the table of the sweep `name`."""
     metric, params, target = entry.task.metric, request.params, begun.study.get("target")
     warm = begun.warm.get(entry.id, ())
     last = outcome.history[-1] if outcome.history else {}
-    asked = ("trial_id", "entry_id", "replicate", "origin", "source", "seed")
+    identity = ("trial_id", "entry_id", "replicate", "origin", "source", "seed")
     ran = ("last_round", "execution", "chunk", "device", "model_note", "data_note", "seconds")
-    how = {name: getattr(outcome, name) for name in ran}
-    asks = dict[str, Any]()  # by the study's target and constraints
+    execution = {name: getattr(outcome, name) for name in ran}
+    optional = dict[str, Any]()  # columns for a study with a target or constraints
     if target is not None and not request.counted:
         lost = outcome.lost(f"test_{metric}")
         reached = {} if lost else reach(outcome.history, metric, target)
-        asks = {"reached": bool(reached), **reached}
+        optional = {"reached": bool(reached), **reached}
     if entry.constraints:
-        asks["feasible"] = ValidationResult.of(outcome).feasible(entry)
+        optional["feasible"] = ValidationResult.of(outcome).feasible(entry)
     return {
         "sweep": name,
         "study": begun.study_name,
@@ -142,7 +144,7 @@ def _row(
         "paper": entry.paper,
         "away": entry.away,
         **entry.about(),
-        **{name: getattr(request, name) for name in asked},
+        **{name: getattr(request, name) for name in identity},
         "kind": str(request.kind),
         "number": index_of(request.trial_id),
         **asdict(Replicate.parse(request.replicate)),
@@ -154,7 +156,7 @@ def _row(
         "status": str(outcome.status),
         "not_finite": " ".join(outcome.not_finite) or None,
         "error": outcome.error or None,
-        **{name: None if value == "" else value for name, value in how.items()},
+        **{name: None if value == "" else value for name, value in execution.items()},
         "halved": dumps(outcome.halved) if outcome.halved else None,
         "partition_fingerprint": outcome.fingerprint,
         "val_score": _finite(outcome.value) if outcome.history else None,
@@ -162,14 +164,14 @@ def _row(
         "worst_clients": _of_clients(outcome, "worst10", metric),
         "client_spread": _of_clients(outcome, "spread", metric),
         **{name: _finite(last.get(name)) for name in COUNTED},
-        **asks,
+        **optional,
         **begun.versions,
         **_curves(request, outcome, metric),
     }
 
 
 def _of_clients(outcome: TrialResult, part: str, metric: str) -> float | None:
-    """Return a metric over clients at the evaluations that the score is of; None where it is not measured."""
+    """Return the score by a metric over clients (`worst10` or `spread`); None if it was not measured or is not finite."""
     name = f"test_{TASKS[metric].pooled}_{part}"
     if outcome.last(name) is None:
         return None
@@ -179,7 +181,7 @@ def _of_clients(outcome: TrialResult, part: str, metric: str) -> float | None:
 def _curves(
     request: TrialRequest, outcome: TrialResult, metric: str
 ) -> dict[str, list[float] | None]:
-    """Return the curves of a trial, with NaN for values that are not finite, and None for metrics that no evaluation has."""
+    """Return a trial's curves by column, a value per evaluation. Infinite values become NaN, and curves of NaN alone None."""
     curves: dict[str, list[float] | None] = {}
     for column, name in curve_columns(metric, TASKS[metric].pooled).items():
         if request.counted and column not in SEARCH_CURVES:
@@ -199,27 +201,30 @@ def _finite(value: float | None) -> float | None:
 def open_tables(
     storage: Path, tracking_uri: str | None = None, names: Sequence[str] = ()
 ) -> Tables:
-    """Return the tables of these names: paths of files, or sweeps or their studies, of a tracking server or else of a storage; without
-    names all. A sweep that was named must be sound; others that cannot be read are left out, with a message.
+    """Return the tables with these names, or all tables if there are no names. A name is the path of a Parquet file, or it is
+    a sweep or a study on the tracking server, or else in the folder `storage`. Raise `UserError` for an unknown name and for a
+    named sweep that cannot be read. Skip any other unreadable sweep with a message.
     """
     if files := [name for name in names if name.endswith(".parquet")]:
         if len(files) < len(names):
-            raise UserError(f"{', '.join(names)}: give paths of tables, or names of sweeps")
+            raise UserError(
+                f"{', '.join(names)}: give paths of tables or names of sweeps, not both"
+            )
         return Tables(_of_files(map(Path, files)))
     sources = dict(_sources(storage, tracking_uri))
     if not sources:
         uri = without_user(tracking_uri or "")
         raise UserError(f"{uri} holds no sweep" if uri else nothing_in(storage))
-    asked = set(names) - sources.keys()
-    for name in asked:
-        own = [sweep for sweep, (study, _) in sources.items() if study == name]
-        if not own:
+    named_studies = set(names) - sources.keys()
+    for name in named_studies:
+        its_sweeps = [sweep for sweep, (study, _) in sources.items() if study == name]
+        if not its_sweeps:
             studies = {study for study, _ in sources.values()}
             raise unknown("sweep", name, sources.keys() | studies)
-        say(f"{name} is a study; its sweeps: {', '.join(own)}")
+        say(f"{name} is a study; its sweeps: {', '.join(its_sweeps)}")
     opened = []
     for sweep, (study, fetch) in sources.items():
-        if not names or sweep in names or study in asked:
+        if not names or sweep in names or study in named_studies:
             try:
                 opened.append(fetch())
             except UserError as error:
@@ -227,13 +232,13 @@ def open_tables(
                     raise
                 say(f"sweep {sweep} is left out: {error}")
     if not opened:
-        raise UserError("no sweep is left that can be read")
+        raise UserError("none of the sweeps can be read")
     return Tables(opened)
 
 
 def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Source]]:
-    """Yield the sweeps of a tracking server, from this machine where they are here, or else of a storage, by name. Those of
-    another version are left out, with a message.
+    """Yield the name and the source of each sweep on the tracking server, or in the folder `storage` if there is no server. A
+    sweep that is in both is read from the folder. Skip sweeps of another version with a message.
     """
     here = dict[str, dict[str, Any]]()
     for name in sweeps(storage):
@@ -250,15 +255,15 @@ def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Sou
     store = Store(tracking_uri, storage)
     for run in store.sweeps():
         name = run.tags["sweep"]
-        own = here.get(name, {}).get("id") == run.tags["sweep_id"]
+        local = here.get(name, {}).get("id") == run.tags["sweep_id"]
         fetch = (
-            partial(local_table, storage, name) if own else lambda run=run: read(store.table(run))
+            partial(local_table, storage, name) if local else lambda run=run: read(store.table(run))
         )
         yield name, (run.tags["study"], fetch)
 
 
 def _of_files(files: Iterable[Path]) -> list[TrialTable]:
-    """Return the tables in files; another sweep of a name that there was gets its id behind it."""
+    """Return the tables in these files. A different sweep of the same name gets the first letters of its id as a suffix."""
     named: dict[str, TrialTable] = {}
     for table in map(read, files):
         facts = table.facts
@@ -269,7 +274,7 @@ def _of_files(files: Iterable[Path]) -> list[TrialTable]:
 
 
 def local_table(storage: Path, name: str) -> TrialTable:
-    """Return the table of a sweep of this machine: its file where the sweep has ended since its journal grew last, else its journal's trials."""
+    """Return the table of a sweep in the folder `storage`, from its file if the sweep has ended, else from its journal."""
     paths = SweepPaths(storage, name)
     written, size = earlier(paths), os.path.getsize(paths.journal)
     if written is not None and written.facts.ended is not None and written.facts.journal == size:
@@ -281,7 +286,7 @@ def local_table(storage: Path, name: str) -> TrialTable:
 
 
 def earlier(paths: SweepPaths) -> TrialTable | None:
-    """Return the table that a sweep wrote last; None where there is none that can be read: the journal has all."""
+    """Return the table that a sweep wrote last; None if the file is missing or cannot be read."""
     with suppress(UserError):
         return read(paths.table)
     return None

@@ -1,1 +1,1 @@
-"""A sweep's journal: its events, its file, where it lies, and how it is resumed."""
+"""The journal of a sweep: its events, its file, and the folder that it is in."""

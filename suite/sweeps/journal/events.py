@@ -1,7 +1,7 @@
-"""A sweep's journal: what was asked, what ended, what is recorded; events, one fsynced line of JSON each.
+"""The journal of a sweep: a file of events, each a line of JSON that is flushed to the disk before the sweep goes on.
 
-It is the only thing that a resumed sweep is rebuilt from. One process writes it at a time, which a lock on a file beside it
-enforces; a line torn by a crash is cut off by the next one.
+A resumed sweep is rebuilt from this file alone. A lock file beside it lets only one process write at a time. If a crash leaves
+an incomplete last line, the next process that writes the journal cuts it off.
 """
 
 import errno
@@ -30,13 +30,13 @@ from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import TASKS
 
 START, CURVE = b'{"event":"begin",', b'{"event":"curve",'
-"""The first bytes of a sweep's journal, which no other file has, and of a line with a trial's curve."""
+"""The first bytes of every journal, and of each of its lines that holds the evaluations of a trial."""
 OUTCOME = re.compile(rb'\{"event":"(?:curve|end)","trial_id":"([^"]+)"')
-"""The beginning of a line about the end of a trial, with the trial's id."""
+"""Matches the beginning of a line with a trial's evaluations or its end; group 1 is the trial's id."""
 LOCK = "journal.lock"
-"""The file beside a journal that its writer has locked."""
+"""The name of the lock file beside a journal."""
 TRIES, PAUSE = 200, 0.002
-"""How often, and at which interval in seconds, a writer tries to lock a journal: watchers lock it for a moment."""
+"""The number of attempts to lock a journal, and the seconds between them. `is_locked` also locks it for a moment."""
 
 
 class _Event(BaseModel):
@@ -44,8 +44,8 @@ class _Event(BaseModel):
 
 
 class Begun(_Event):
-    """A process begins or resumes the sweep. `lag` trials of an entry may be in flight. `id` differs between sweeps of one
-    name. `code` is the SHA-256 of third parties' code, by name.
+    """The start of a sweep, or its resumption. At most `lag` trials of one search run at once. `planned` has the number of
+    trials by entry id. `id` distinguishes sweeps of the same name. `code` has the SHA-256 of third-party code by name.
     """
 
     event: Literal["begin"] = "begin"
@@ -63,14 +63,14 @@ class Begun(_Event):
 
 
 class Requested(_Event):
-    """A trial was handed out for the first time."""
+    """A trial was handed out. A retry after a failure has no such event."""
 
     event: Literal["request"] = "request"
     request: TrialRequest
 
 
 class Evaluated(_Event):
-    """All evaluations of a trial; the next line is its end. Most readers skip it."""
+    """All evaluations of a trial that ended. The next line is its end. Most readers skip this line, since it is long."""
 
     event: Literal["curve"] = "curve"
     trial_id: str
@@ -78,7 +78,7 @@ class Evaluated(_Event):
 
 
 class Ended(_Event):
-    """A trial is over. Its outcome has only the last evaluation of the history."""
+    """The end of a trial. The history of its outcome is cut to the last evaluation."""
 
     event: Literal["end"] = "end"
     trial_id: str
@@ -87,7 +87,9 @@ class Ended(_Event):
 
 
 class Died(_Event):
-    """An attempt at a trial died at a round; it is started again. `killed`: its code raised nothing."""
+    """An attempt at a trial that failed at `round`, after which the trial is tried again, at the latest when the sweep is
+    resumed. `killed` is true if the process died, and false if the code raised an exception.
+    """
 
     event: Literal["died"] = "died"
     trial_id: str
@@ -97,7 +99,7 @@ class Died(_Event):
 
 
 class Recorded(_Event):
-    """A trial that is over has its run in the tracking store; "": it was refused."""
+    """The MLflow run `run_id` was created for a trial that ended. It is "" if MLflow refused the run."""
 
     event: Literal["recorded"] = "recorded"
     trial_id: str
@@ -105,7 +107,7 @@ class Recorded(_Event):
 
 
 class Ranked(_Event):
-    """The row of an entry on the leaderboard has its run in the tracking store; "": it was refused."""
+    """The MLflow run `run_id` was created for the leaderboard row of an entry. It is "" if MLflow refused the run."""
 
     event: Literal["ranked"] = "ranked"
     entry_id: str
@@ -113,7 +115,7 @@ class Ranked(_Event):
 
 
 class Cut(_Event):
-    """The search ends early, as `why` says: how many trials each entry will have instead."""
+    """An early end of the search for the reason `why`. `planned` has the new number of trials by entry id."""
 
     event: Literal["cut"] = "cut"
     planned: Mapping[str, int]
@@ -124,10 +126,10 @@ Event = Begun | Requested | Evaluated | Ended | Died | Recorded | Ranked | Cut
 EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
 
 
-def ended(trial_id: str, outcome: TrialResult, **more: Any) -> list[Event]:
-    """Return the events by which a trial ends: its curve, where it has one, and its end."""
-    last = replace(outcome, history=outcome.history[-1:])
-    end = Ended(trial_id=trial_id, outcome=last, **more)
+def ended(trial_id: str, outcome: TrialResult, **fields: Any) -> list[Event]:
+    """Return the events that end a trial: all evaluations, if there are any, and the end with these further `fields`."""
+    shortened = replace(outcome, history=outcome.history[-1:])
+    end = Ended(trial_id=trial_id, outcome=shortened, **fields)
     if not outcome.history:
         return [end]
     return [Evaluated(trial_id=trial_id, history=outcome.history), end]
@@ -135,13 +137,14 @@ def ended(trial_id: str, outcome: TrialResult, **more: Any) -> list[Event]:
 
 @dataclass
 class SweepState:
-    """A sweep's state as read from its journal. A resume starts from it; terminal, `suite status` and pages show it.
+    """The state of a sweep according to its journal, by which the sweep is resumed and its progress is shown.
 
-    Of how a trial `ended` it has what the search goes by; `outcomes` reads the rest. `requests` has each trial's last one,
-    in the order in which trials were first asked for, `recorded` its run in MLflow, `finals` the runs that repeat the best
-    configuration, by search. By entry, `planned` is how many trials it will have, `tallies` how many of its search ended, by
-    kind and status, `best` the best score at full rounds, and `rows` the run of its row. `began` is when the first session did.
-    No journal has the round and score of each `running` trial, since when trials run, and how many had `ended_before`.
+    By trial id: `requests` (in order of first request), `ended` (only what the search uses), `deaths` (rounds at which code
+    raised an exception), `recorded` (MLflow runs), and `running` (round and validation score, which the journal lacks).
+    By entry id: `planned` (number of trials), `tallies` (ended trials of its search by kind and status), `best` (best score
+    of a finished trial), and `rows` (MLflow runs of leaderboard rows). By search: `finals` (runs that repeat its best trial).
+    `looks` has the final runs per entry at earlier rankings. `began` is the start of the first session in Unix time.
+    `ended_before` counts trials that ended before this session. `since` is the monotonic time of its first report.
     """
 
     begun: Begun | None = None
@@ -167,10 +170,10 @@ class SweepState:
     offset: int = 0
     _searched: Counter[str] = field(default_factory=Counter)
     _curve: list[dict[str, int | float]] | None = None
-    """The curve in the line before, None where there is none; [] where it is not used."""
+    """The evaluations in the previous line, [] if they were not parsed, None if that line has no evaluations."""
 
     def read(self, path: Path) -> Self:
-        """Read the whole lines of a journal that were not read yet. Raises `UserError` for the first that cannot be there."""
+        """Read the complete lines that a journal gained since the last call. Raise `UserError` for the first invalid line."""
         for number, raw in _lines(path, self.lines, self.offset):
             if raw.startswith(CURVE):
                 self._curve = []  # parsing curves would take most of the time
@@ -183,7 +186,7 @@ class SweepState:
         return self
 
     def add(self, event: Event) -> None:
-        """Take an event into account. Raises `ValueError` for one that cannot come next, and then nothing has changed."""
+        """Apply an event to the state. Raise `ValueError` if it cannot come next, and then leave the state as it was."""
         if self.begun is None and not isinstance(event, Begun):
             raise ValueError("the sweep has not begun")
         if isinstance(event, Evaluated | Ended | Died) and (
@@ -193,10 +196,10 @@ class SweepState:
         match event:
             case Begun():
                 if self.begun is not None:
-                    seen = finals_of(self.begun.study)
-                    drawn = len(self.current_finals & self.ended.keys())
-                    if drawn >= seen * len(self.begun.entries) and finals_of(event.study) > seen:
-                        self.looks.append(seen)
+                    finals, entries = finals_of(self.begun.study), len(self.begun.entries)
+                    ranked = len(self.current_finals & self.ended.keys()) >= finals * entries
+                    if ranked and finals_of(event.study) > finals:
+                        self.looks.append(finals)
                 self.begun, self.planned, self.cut = event, event.planned, ""
                 self.began, self.ended_before = self.began or event.at, len(self.ended)
             case Requested():
@@ -219,24 +222,24 @@ class SweepState:
         self._curve = event.history if isinstance(event, Evaluated) else None
 
     def report(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Take the report of a running trial, which is empty when it only begins."""
+        """Note the round and the validation score that a running trial has reached. At its start the outcome is empty."""
         assert self.begun is not None
         metric = self.begun.entries[request.entry_id]["metric"]
         self.running[request.trial_id] = outcome.last_round, outcome.last(f"val_{metric}")
         self.since = min(self.since, time.monotonic())
 
     def _request(self, request: TrialRequest) -> None:
-        # Search trials come once, in their order; what repeats one may be asked for anew until it has ended.
+        # A search trial is requested once, in the order of its index. A run that repeats one may be requested until it ends.
         assert self.begun is not None
-        searched, trial_id = request.kind == TrialKind.SEARCH, request.trial_id
+        is_search, trial_id = request.kind == TrialKind.SEARCH, request.trial_id
         expected = self._searched[request.search]
-        misplaced = request.index != expected if searched else trial_id in self.ended
+        misplaced = request.index != expected if is_search else trial_id in self.ended
         if misplaced or request.entry_id not in self.begun.entries:
             raise ValueError(f"trial {trial_id} cannot be asked for here")
         self.requests[trial_id] = request
-        self._searched[request.search] += searched
+        self._searched[request.search] += is_search
         if request.kind == TrialKind.FINAL:
-            # A sweep that grew, or chose again, repeats another configuration in place of the former one.
+            # A sweep that grew may have another best configuration, whose final runs replace the former ones.
             group = self.finals.setdefault(request.search, [])
             if group and group[0].source != request.source:
                 group.clear()
@@ -244,35 +247,35 @@ class SweepState:
 
     def _end(self, trial_id: str, outcome: TrialResult) -> None:
         assert self.begun is not None
-        self.running.pop(trial_id, None)
         if outcome.history and self._curve is None:
             raise ValueError(f"the line before has no curve of trial {trial_id}")
+        self.running.pop(trial_id, None)
         whole = replace(outcome, history=self._curve or outcome.history)
-        end, study = ValidationResult.of(whole), self.begun.study
-        if study.get("scheduler") == "none":  # only what stops trials looks at them
-            end = replace(end, intermediates={})
+        result, study = ValidationResult.of(whole), self.begun.study
+        if study.get("scheduler") == "none":  # only schedulers use them
+            result = replace(result, intermediates={})
         if not study.get("constraints"):
-            end = replace(end, spent={})
-        self.ended[trial_id] = end
+            result = replace(result, spent={})
+        self.ended[trial_id] = result
         request = self.requests[trial_id]
         if not request.counted:
             return
         entry_id = request.entry_id
-        self.tallies[entry_id][request.kind, end.status] += 1
-        full = request.kind == TrialKind.SEARCH and end.status == Status.FINISHED
-        if full and end.value is not None and math.isfinite(end.value):
+        self.tallies[entry_id][request.kind, result.status] += 1
+        finished = request.kind == TrialKind.SEARCH and result.status == Status.FINISHED
+        if finished and result.value is not None and math.isfinite(result.value):
             better = max if TASKS[self.begun.entries[entry_id]["metric"]].sign > 0 else min
-            self.best[entry_id] = better(self.best.get(entry_id, end.value), end.value)
+            self.best[entry_id] = better(self.best.get(entry_id, result.value), result.value)
 
     @property
     def current_finals(self) -> set[str]:
-        """Return the final runs, requested so far, of the configurations that are best now."""
+        """Return the ids of the requested final runs that repeat the current best configuration of each search."""
         return {request.trial_id for group in self.finals.values() for request in group}
 
 
 class Journal:
-    """An append-only file of JSON lines, and the `state` that they add up to. One process owns it until it is closed. One
-    thread at a time has its `lock`.
+    """An append-only file of events, and the `state` that results from them. A process that opens it has the file locked until
+    `close`. Threads share `lock`. Raises `UserError` if another process has the file locked.
     """
 
     def __init__(self, path: Path, state: SweepState) -> None:
@@ -290,12 +293,12 @@ class Journal:
             ways = "let it end, or choose another --name"
             raise UserError(f"another process is running this sweep ({path} is locked): {ways}")
         self._file = path.open("ab", buffering=0)
-        # What another process wrote before the lock was this one's is taken in, and what it left torn is cut off.
+        # Before it gave up the lock, another process may have written events, or an incomplete last line.
         self._file.truncate(state.read(path).offset)
 
     def write(self, *events: Event) -> None:
-        """Append events, and add them to the state once they have reached the disk. Raises `HaltedError` when the disk
-        does not take them, and from then on always, so that a torn line stays last.
+        """Append events to the file, and apply them to the state once they are on the disk. Raise `HaltedError` if writing
+        fails, and then at every later call, so that nothing follows an incomplete line.
         """
         text = "".join(f"{event.model_dump_json()}\n" for event in events).encode()
         with self.lock:
@@ -312,13 +315,13 @@ class Journal:
                 self.state.add(event)
 
     def close(self) -> None:
-        """Give up the lock."""
+        """Close the file and release its lock."""
         self._file.close()
         self._owned.close()
 
 
 def is_locked(journal: Path) -> bool:
-    """Return whether a process is writing a journal, as far as this machine can see."""
+    """Return whether a process of this machine has a journal locked, or its lock file cannot be opened."""
     try:
         with journal.with_name(LOCK).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -328,22 +331,22 @@ def is_locked(journal: Path) -> bool:
 
 
 def first_line(journal: Path) -> bytes:
-    """Return the first line; nothing where there is no file."""
+    """Return the first line of a journal with its line break; b"" if the file cannot be read."""
     with suppress(OSError), journal.open("rb") as file:
         return file.readline()
     return b""
 
 
 def begun(journal: Path) -> bool:
-    """Return whether a sweep's first event is in this journal."""
+    """Return whether a file begins with the complete first event of a sweep."""
     first = first_line(journal)
     return first.startswith(START) and first.endswith(b"\n")
 
 
 def check_first(journal: Path) -> dict[str, Any]:
-    """Return the first line as plain data, {} where that is no sweep's. Raises `FormatError` for one of another version."""
+    """Return the first event of a journal as plain data; {} if it is none, or damaged. Raise `FormatError` for another version."""
     line = dict[str, Any]()
-    with suppress(ValueError):  # which is said by who reads all of it
+    with suppress(ValueError):  # reading the whole journal will report it
         line = from_json(first_line(journal)) if begun(journal) else {}
     if line:
         check_format(f"sweep {journal.parent.name}", line.get("format"), "choose another --name")
@@ -351,7 +354,7 @@ def check_first(journal: Path) -> dict[str, Any]:
 
 
 def broken(path: Path, number: int, error: ValueError) -> UserError:
-    """Return an error that names a line which no sweep wrote there."""
+    """Return the `UserError` for the line `number` of a journal, with the first fault of a pydantic error."""
     fault = str(error)
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
@@ -361,10 +364,10 @@ def broken(path: Path, number: int, error: ValueError) -> UserError:
 
 
 def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, TrialResult]]:
-    """Yield these trials of a journal with their ends and all their reports."""
+    """Yield the id and the outcome, with its whole history, of each ended trial among these. Raise `UserError` for a bad line."""
     history: list[dict[str, int | float]] = []
     for number, raw in _lines(path) if trial_ids else ():
-        start = OUTCOME.match(raw)  # the rest of a line is parsed where it is wanted alone
+        start = OUTCOME.match(raw)  # parsing the other lines would take most of the time
         if start is None or start[1].decode() not in trial_ids:
             continue
         try:
@@ -379,7 +382,7 @@ def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, Tria
 
 
 def _lines(path: Path, before: int = 0, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of each whole line from an offset on, given the number of lines before it."""
+    """Yield the number and the bytes of each complete line from `offset` on; `before` is the number of lines before it."""
     with path.open("rb") as file:
         file.seek(offset)
         for number, raw in enumerate(file, before + 1):

@@ -1,6 +1,4 @@
-"""Where a sweep keeps its files, and which it removes: known names in its own folder, then the folder if it is empty. A
-folder with files but no sweep's journal is someone else's and is refused.
-"""
+"""The files and folders of a sweep. A folder that holds other files, and no journal of a sweep, is refused."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,20 +12,24 @@ from trials.common.errors import UserError
 from trials.run.checkpoint import CheckpointFolder
 
 JOURNAL, STATUS = "journal.jsonl", "status.json"
-"""The file that a resumed sweep is rebuilt from, and the file of its status, written each second and at the end."""
+"""The names of the journal, and of the file with the sweep's status, which is written each second and at the end."""
 
 
-def check_name(name: str, given: str) -> None:
-    """Raise `UserError` where a name is not one of a single folder. The message begins with what was `given`."""
-    fits = name.isprintable() and len(name.encode()) <= 255  # as common file systems have it
+def check_name(name: str, option: str) -> None:
+    """Raise `UserError` for a name that cannot be that of one folder. The message begins with `option`, such as `--name`."""
+    fits = name.isprintable() and len(name.encode()) <= 255  # the limit of common file systems
     if not fits or name != name.strip() or name in ("", ".", "..") or set(name) & set("/\\"):
         bounds = "without / and \\, control characters and space around it, and at most 255 bytes"
-        raise UserError(f"{given} {name!r}: must be the name of one folder: not . or .., {bounds}")
+        raise UserError(f"{option} {name!r}: must be the name of one folder: not . or .., {bounds}")
 
 
 @dataclass
 class SweepPaths:
-    """Where a sweep keeps its files and records, and finds its data. Raises `UserError` for a name that is not one of a folder."""
+    """The paths of the sweep `name` in the folder `storage`. Raises `UserError` for a name that no folder can have.
+
+    Without `tracking_uri` MLflow's store is in `storage`. Without `checkpoints`, a path or URI, checkpoints are in the
+    sweep's folder. Data sets are read from `data_root`.
+    """
 
     storage: Path
     name: str
@@ -42,40 +44,42 @@ class SweepPaths:
 
     @property
     def begun(self) -> bool:
-        """Return whether there is such a sweep. Raises `FormatError` for one of another version."""
+        """Return whether the journal exists and holds a first event. Raise `FormatError` if another version wrote it."""
         check_first(self.journal)
         return begun(self.journal)
 
     def state(self) -> SweepState:
-        """Return what its journal says of the sweep, which another process may be writing. Raises `UserError` where it is damaged."""
+        """Return the state that results from the journal, or a new one if there is no journal. Raise `UserError` for damage."""
         return SweepState().read(self.journal) if self.begun else SweepState()
 
     def checkpoint_folder(self, sweep_id: str) -> str:
-        """Return the path or URI of the folder of the trials' checkpoints, which all nodes must reach."""
+        """Return the path or URI of the folder for the trials' checkpoints. All nodes of a cluster must reach it."""
         if self.checkpoints is None:
             return str(self.folder.resolve() / "checkpoints")
-        own = f"{self.name}-{sweep_id[:8]}"  # nobody else's is in the way
+        folder = f"{self.name}-{sweep_id[:8]}"  # sweeps of the same name have their own
         if "://" in self.checkpoints:
-            return f"{self.checkpoints}/{quote(own)}"
-        return f"{Path(self.checkpoints).resolve()}/{own}"
+            return f"{self.checkpoints}/{quote(folder)}"
+        return f"{Path(self.checkpoints).resolve()}/{folder}"
 
     def check(self, resume: bool) -> None:
-        """Raise `UserError` where a sweep exists that is not to `resume`, or others' files, or no place for checkpoints."""
+        """Raise `UserError` if the sweep exists and is not to be resumed, if its folder holds other files or a damaged
+        journal, or if the address of the checkpoints is invalid.
+        """
         if self.begun and not resume:
             ways = "continue it with --resume, or choose another --name"
             raise UserError(f"sweep {self.name!r} exists in {self.storage}: {ways}")
         with writing(self.folder):
             first = first_line(self.journal)[: len(START)]
-            # A session that was cut off before it began has left a lock.
+            # A process that was killed before its first event has left a lock file.
             other = self.folder.exists() and any(self.folder.iterdir())
             other = other and not (self.folder / LOCK).exists()
         if (other and first != START) or not START.startswith(first):
-            theirs = f"{self.folder} holds files that are no sweep's, or whose journal is damaged"
-            raise UserError(f"{theirs}: choose another --name or --storage")
+            fault = f"{self.folder} holds files of something else, or a damaged journal"
+            raise UserError(f"{fault}: choose another --name or --storage")
         CheckpointFolder(self.checkpoint_folder(""))
 
     def forget(self, sweep_id: str) -> None:
-        """Remove the folder of a sweep that did nothing."""
+        """Remove the files of a sweep that has run no trial, and its folder if that is then empty."""
         CheckpointFolder(self.checkpoint_folder(sweep_id)).clear(())
         for name in (JOURNAL, LOCK, STATUS, TABLE):
             (self.folder / name).unlink(missing_ok=True)
