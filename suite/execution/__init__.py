@@ -1,1 +1,1 @@
-"""How trials are run: Ray Tune on a cluster."""
+"""The execution of trials, on a Ray cluster or in this process."""

@@ -1,6 +1,6 @@
-"""The Ray cluster that a sweep runs on: one of its own on this machine, or one that is running.
+"""The Ray cluster that trials run on: a new one on this machine, or a running one.
 
-Importing it imports Ray, which takes seconds.
+Importing this module imports Ray, which takes seconds.
 """
 
 import gc
@@ -39,43 +39,43 @@ from trials.common.errors import UserError
 from trials.common.machine import usable_cpus
 
 REFRESH_SECONDS, CALL_SECONDS = 5.0, 5.0
-"""How often the nodes of a running cluster are counted, and how long its host may take to answer a call."""
+"""The seconds between two counts of a cluster's nodes, and the seconds within which its host must accept a connection."""
 NEEDED = ("gcs_server", "raylet")
 WATCH_SECONDS, GRACE_SECONDS = 0.5, 8.0
-"""How often the processes of an own cluster are checked, and how long a sweep has to end in order once one is dead: Ray's
-calls may never return.
+"""The seconds between two checks of a local cluster's processes, and the seconds that a sweep has to end after one of them
+has died. Ray's calls may then never return.
 """
 TOKEN = secrets.token_hex(32)
-"""The token that this process's own cluster demands of all callers; Ray reads it once per process."""
+"""The token that a cluster started by this process demands of all callers. Ray reads it once per process."""
 STARTS = 3
-"""How often the start of an own cluster is tried: on a busy machine Ray gives up after half a minute."""
+"""The number of attempts to start a local cluster. On a busy machine Ray gives up an attempt after half a minute."""
 SHORT = 24
-"""The longest folder, in bytes, whose sockets have paths that the system takes (107 bytes)."""
+"""The most bytes in the path of Ray's folder. The paths of sockets in it stay within the system's limit of 107 bytes."""
 WORKERS = {
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean what the person meant
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths stay relative to the user's folder
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 _TUNE = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Tune's own returns normally from an interrupted sweep
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Tune would end an interrupted sweep as if it were complete
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is what a sweep resumes from
 }
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
 class Cluster:
-    """A connected cluster, `shared` where others may use it too, and how many trials with these resources it holds."""
+    """A connected cluster, and how many trials with these resources it holds. `shared` is true if others may use it too."""
 
     def __init__(self, resources: Resources) -> None:
         self.resources, self.shared = resources, resources.joins
         self._counted, self._slots = -math.inf, 0
 
     def slots(self, memory: int = 0) -> int:
-        """Return how many trials fit on all nodes that are alive now, or `max_concurrent`; at least 1.
+        """Return how many trials of `memory` bytes fit on all living nodes, but at least 1; or `max_concurrent` if it is set.
 
-        Nodes that join or leave a running cluster are seen within seconds.
+        The nodes are counted anew every `REFRESH_SECONDS`, since they may join and leave a cluster.
         """
         if self.resources.max_concurrent is not None:
             return self.resources.max_concurrent
@@ -86,8 +86,8 @@ class Cluster:
         return max(1, self._slots)
 
     def refuse(self, memory: Mapping[str, int]) -> None:
-        """Raise `UserError` when an entry's trials, which take `memory[name]` bytes, fit on no node, unless `max_concurrent`
-        says how many there will be, since nodes may join.
+        """Raise `UserError` if a trial of some entry, which needs `memory[name]` bytes, fits on no node. Accept any need on a
+        shared cluster with `max_concurrent`, since larger nodes may join it.
         """
         if self.shared and self.resources.max_concurrent is not None:
             return
@@ -101,24 +101,24 @@ class Cluster:
                 )
 
     def waits(self) -> str:
-        """Return why trials cannot run now on a cluster that others use too, and what would help; "" where there is room."""
+        """Return why no trial can run now on a shared cluster, and which option may help; "" if there is room for one."""
         total, free = ray.cluster_resources(), ray.available_resources()
         for unit, amount in self.resources.need(0).items():
             have, spare = total.get(unit, 0.0), free.get(unit, 0.0)
             if spare < amount:
                 reason = "that other work holds" if have >= amount else "that no node has yet"
                 key = f"--set {unit.lower()}s_per_trial=..."
-                return f"waiting for {unit}s {reason} ({spare:g} of {have:g} free, {amount:g} a trial: {key})"
+                return f"waiting for {unit}s {reason} ({spare:g} of {have:g} free, {amount:g} per trial: {key})"
         return ""
 
 
 def nodes() -> list[dict[str, float]]:
-    """Return the resources of each node that is alive."""
+    """Return the resources of each living node, by Ray's names."""
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
 def fits(node: Mapping[str, float], need: Mapping[str, float]) -> int:
-    """Return the number of trials with these needs that one node holds; a part of a GPU is one of one card."""
+    """Return how many trials with these needs fit on one node. A trial's share of a GPU must be on a single card."""
 
     def holds(name: str, amount: float) -> int:
         if name == "GPU" and amount < 1:
@@ -134,8 +134,8 @@ def _shown(have: Mapping[str, float], names: Iterable[str]) -> str:
 
 
 def check(resources: Resources) -> None:
-    """Raise `UserError` where this process cannot join or start the cluster, or has no GPU for trials that need one. Call
-    it before Ray, a store or a folder is started.
+    """Raise `UserError` if this process cannot join or start the cluster, or has no GPU for trials that need one. This starts
+    nothing, and is to be called before anything else is started or written.
     """
     if resources.joins:
         if ray.is_initialized():
@@ -144,8 +144,8 @@ def check(resources: Resources) -> None:
             )
         address = address_of(str(resources.address))
         try:
-            place = urlsplit("//" + address.removeprefix("ray://"))
-            socket.create_connection((place.hostname, place.port or 0), CALL_SECONDS).close()
+            host = urlsplit("//" + address.removeprefix("ray://"))
+            socket.create_connection((host.hostname, host.port or 0), CALL_SECONDS).close()
         except (OSError, ValueError) as error:
             raise UserError(
                 f"--address {address} cannot be joined: nobody answers there ({getattr(error, 'strerror', error)}). It must "
@@ -163,8 +163,8 @@ def check(resources: Resources) -> None:
 
 
 def address_of(address: str) -> str:
-    """Return the address of a cluster. `auto` is RAY_ADDRESS, else what `ray start` began last here; Ray's own `auto` would
-    also find a sweep's cluster. Raises `UserError` where there is none.
+    """Return an address with `auto` replaced by RAY_ADDRESS, or else by the cluster that `ray start` started last here. (Ray's
+    own `auto` might be the cluster of another sweep.) Raise `UserError` if there is none.
     """
     if address != "auto":
         return address
@@ -179,10 +179,10 @@ def address_of(address: str) -> str:
 
 @contextmanager
 def connect(resources: Resources) -> Iterator[Cluster]:
-    """Join the cluster at `resources.address`, or run one of our own on this machine. If this process uses Ray already,
-    as a notebook may, use that cluster and leave it running.
+    """Join the cluster at `resources.address` or start one on this machine, and leave or stop it at the end. If this process
+    uses Ray already, as a notebook may, use that cluster and leave it running.
 
-    Raises `UserError` when nothing answers at the address, or Ray does not start here.
+    Raise `UserError` if nothing answers at the address, or Ray does not start on this machine.
     """
     with surroundings(None if resources.joins else TOKEN), ExitStack() as stack:
         if resources.joins:
@@ -194,10 +194,10 @@ def connect(resources: Resources) -> Iterator[Cluster]:
 
 
 def start(resources: Resources) -> Path:
-    """Start a cluster of our own, which only this process and those that it starts can use; return its folder.
+    """Start a cluster on this machine for this process and its workers alone, and return its folder. Raise `UserError` after
+    `STARTS` failures.
 
-    Its ports are open to other machines and users, so it always has a token of its own. This is only in these processes'
-    environment, whatever mode and token are set for other clusters.
+    Other machines and users can reach its ports, so it demands a random token, which is in the environment of these processes.
     """
     check(resources)
     say("starting Ray")
@@ -209,7 +209,7 @@ def start(resources: Resources) -> Path:
         try:
             ray.init("local", num_cpus=cpus, **options)
             return folder
-        except Exception as error:  # with a bare one Ray says that it ran out of time
+        except Exception as error:  # Ray reports a timeout as a bare `Exception`
             ray.shutdown()
             reason = _reason(error)
             say(f"Ray did not start ({reason}), attempt {attempt} of {STARTS}")
@@ -218,24 +218,24 @@ def start(resources: Resources) -> Path:
 
 
 def _folder() -> Path:
-    """Make a private folder for Ray, with a path short enough for its sockets. Raises `UserError` where none is."""
-    asked = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or tempfile.gettempdir()
-    for place in (os.environ.get("RAY_TMPDIR"), tempfile.gettempdir(), "/tmp"):
-        if place and len(os.fsencode(place)) <= SHORT and os.access(place, os.W_OK | os.X_OK):
-            if os.path.abspath(place) != os.path.abspath(asked):
-                say(f"Ray works in {place}: {asked} is too long, or cannot be written")
-            return Path(tempfile.mkdtemp(prefix="suite-", dir=place))
-    raise UserError(f"Ray needs a folder with a short path: set RAY_TMPDIR to one of {SHORT} bytes")
+    """Create a private folder for Ray, with a path short enough for its sockets. Raise `UserError` if no place is suitable."""
+    preferred = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or tempfile.gettempdir()
+    for parent in (os.environ.get("RAY_TMPDIR"), tempfile.gettempdir(), "/tmp"):
+        if parent and len(os.fsencode(parent)) <= SHORT and os.access(parent, os.W_OK | os.X_OK):
+            if os.path.abspath(parent) != os.path.abspath(preferred):
+                say(f"Ray works in {parent}: {preferred} is too long, or cannot be written")
+            return Path(tempfile.mkdtemp(prefix="suite-", dir=parent))
+    raise UserError(f"Ray needs a short path: set RAY_TMPDIR to a folder of at most {SHORT} bytes")
 
 
 def _join(resources: Resources) -> None:
     check(resources)
     address = address_of(str(resources.address))
-    # Nodes need the project's dependencies, not the project.
+    # Ray sends the project to its nodes, which need only the project's dependencies.
     packages = [p.__path__[0] for p in (suite, trials, reports, search_spaces)]
     runtime_env = {"py_modules": packages, "env_vars": WORKERS, "excludes": ["__pycache__"]}
     mode = os.environ["RAY_AUTH_MODE"]
-    # Through Ray's own server (`ray://`) workers never look in a folder of this machine.
+    # With `ray://` workers never look for modules in folders of this machine.
     imports: dict[str, Any] = {} if address.startswith("ray://") else {"job_config": SameImports()}
     try:
         ray.init(address, runtime_env=runtime_env, **imports, **_QUIET)
@@ -247,12 +247,12 @@ def _join(resources: Resources) -> None:
     if mode.lower() != "token":
         say(
             f"cluster {address} has no authentication: whoever reaches its ports, from any machine "
-            "or account, runs programs as its owner (docs/cluster.md tells how to use a token)"
+            "or account, can run programs as its owner (docs/cluster.md shows how to use a token)"
         )
 
 
 def _stop(folder: Path | None = None) -> None:
-    # A reference to Ray's store that is freed while Ray shuts down ends the process.
+    # If a reference to Ray's object store were freed while Ray shuts down, the process would end.
     gc.collect()
     ray.shutdown()
     if folder is not None and not ray.is_initialized():
@@ -265,8 +265,8 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
-    """Connect to a cluster. If it is this process's own and one of its processes dies, halt by `control`. Ray would end this
-    process, perhaps silently: seconds after a raylet dies, up to a minute after a gcs_server.
+    """Connect to a cluster. If this process started it and one of its processes dies, halt the run by `control`. Ray would end
+    this process, perhaps silently, within seconds of the death of a raylet and a minute of that of a gcs_server.
     """
     ends, ended = threading.Event(), threading.Event()
 
@@ -291,21 +291,20 @@ def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
             try:
                 yield cluster
             finally:
-                ends.set()  # from here on they end as they should
+                ends.set()  # the cluster's processes may end now
     finally:
         ended.set()
 
 
 @contextmanager
 def surroundings(token: str | None) -> Iterator[None]:
-    """Set the environment of Ray and Tune while they are used, then restore it. Nothing goes to standard output, which
-    belongs to the result. This process's own cluster demands the `token`; a running cluster gets the token that the user
-    has for it.
+    """Set the environment variables of Ray and Tune while they are used, and redirect standard output, which is for results,
+    to standard error. `token` is the one that a local cluster demands; with None the user's own token is used.
     """
     levels = {name: logging.getLogger(name).level for name in ("ray", "ray.tune")}
     try:
         with kept("RAY_", "TUNE_", "PYTHONBREAK", **WORKERS, **_TUNE), redirect_stdout(sys.stderr):
-            for name in levels:  # which show tracebacks of trials that start again
+            for name in levels:  # else tracebacks of trials that are tried again would be logged
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             if not ray.is_initialized():
                 _authenticate(token)
@@ -321,7 +320,7 @@ def _authenticate(token: str | None) -> None:
     if token is not None:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
     elif not os.environ.get("RAY_AUTH_MODE"):
-        # Ray shows the token that a person has only where the mode says so.
+        # Ray sends the user's token only if the mode is `token`.
         named = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
         has_token = bool(named) or (Path.home() / ".ray" / "auth_token").exists()
         os.environ["RAY_AUTH_MODE"] = "token" if has_token else "disabled"

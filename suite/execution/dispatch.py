@@ -1,8 +1,8 @@
-"""Which trials begin, and what follows when they end. Only this module decides, whatever runs them.
+"""The decisions which trials begin together in a process, and what follows when they end, whatever runs the processes.
 
-Requests wait in the order in which the source hands them out. A free place takes those that may share a process, of any
-entry, but no more than its part, so that no other place stays idle. What begins together is a pack. Search, journal,
-records and early stopping treat each of its trials alone.
+Requests wait in the order in which their source hands them out. A free slot takes a pack: several waiting trials of any
+entries that can share a process, but not so many that another slot stays idle. Search, journal, records and early stopping
+treat each trial of a pack by itself.
 """
 
 import math
@@ -26,42 +26,42 @@ from trials.run.outcome import Status, TrialResult, shortened
 from trials.run.spec import TrialConfig, TrialSpec
 
 DEATHS = 10
-"""How often in a row a trial's process may die without progress before the trial is set aside."""
+"""The number of times in a row that a trial's process may die without progress before the trial is set aside."""
 PAUSE, LONGEST = 1.0, 30.0
-"""Seconds before a trial that died begins again: the first pause, doubled with each death up to the longest."""
+"""Seconds before a trial whose process died begins again: the first pause, doubled with each death up to the longest."""
 AHEAD = 2
-"""How many packs' trials wait besides those that begin, so that similar ones can join."""
+"""The number of packs whose trials are requested ahead, so that similar trials can share a pack."""
 PATIENCE = 30.0
-"""Seconds within which a process begins if there is a place for it."""
+"""The seconds within which a process begins if the cluster has room for it."""
 
 
 class TrialSource(Protocol):
-    """A source of trials: a sweep's search or a fixed list of runs. `requests` are all trials handed out, by id."""
+    """A source of trials: the search of a sweep, or a fixed list. `requests` has all trials handed out, by id."""
 
     requests: dict[str, TrialRequest]
 
     def next(self) -> tuple[TrialRequest, bool] | None:
-        """Return the next trial and whether it is new; None when there is none now."""
+        """Return the next trial to run and whether it is new (not a retry); None if no trial can begin now."""
 
     def spec(self, request: TrialRequest) -> TrialSpec:
-        """Return the trial that a request runs."""
+        """Return the specification of a requested trial."""
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing will be asked any more."""
+        """Return whether all trials have ended, so that there will be no further one."""
 
     @property
     def code(self) -> Collection[str]:
-        """The names in trials; some may load third-party code."""
+        """Return the names of algorithms, data sets and models in the trials, which may be names of third-party code."""
 
 
 @dataclass
 class Hooks:
-    """Functions that the driver calls. Each may raise `HaltedError`, which ends the run; `control` ends it, too.
+    """Functions that the driver calls. Each may raise `HaltedError` to end the run, which `control` can end, too.
 
-    `asked` is called when a trial is handed out (true: it is new), `ended` when it ends, `reported` after each new report.
-    `died` is called when a trial loses its process; `again` says that it continues from its checkpoint, else it waits for
-    a resume. `began` gets the name of a trial's process, which a pack shares, `waits` what all trials wait for ("": nothing).
+    `asked` is called when a trial is handed out (true: it is new), `ended` when it ends, and `reported` after each report.
+    `died` is called when a trial's process dies: `again` is true if the trial continues from its checkpoint, and false if it
+    waits until the sweep is resumed. `began` gets the name of a trial's process. `waits` gets what all trials wait for, or "".
     """
 
     asked: Callable[[TrialRequest, bool], None]
@@ -75,12 +75,12 @@ class Hooks:
 
 @dataclass(frozen=True)
 class ExecutionPlan:
-    """Trials to run until their source is exhausted, or `hooks.control` ends it.
+    """Trials to run until their source is exhausted, or `hooks.control` ends the run.
 
-    `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own files, `checkpoints`
-    the path or URI of the folder that all nodes reach. `scheduler` stops search trials of `entries`; those `ended` are
-    over. By the entry's id, `memory` estimates the bytes of a trial, and `packs` is the most trials that begin together
-    in a process (default: one). `alone`: trials may run in this process, where only one runs at a time.
+    `data` has the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Ray Tune's own files.
+    `checkpoints` is the path or URI of a folder that all nodes reach. `scheduler` stops search trials of `entries` early;
+    `ended` has the results of earlier sessions. By entry id, `memory` estimates the bytes of a process, and `packs` has the
+    most trials in a process (default 1). `alone` allows trials to run in this process if only one runs at a time.
     """
 
     source: TrialSource
@@ -99,8 +99,8 @@ class ExecutionPlan:
 
 @dataclass
 class Trial:
-    """A trial that was handed out and is not finished: its process's reports, when that process began (None: not yet),
-    the seconds of earlier processes, and the rounds at which they died.
+    """A trial that was handed out and has not finished. `outcome` has the reports of its process, which began at `began`
+    (monotonic seconds; None: not yet). `seconds` is the time of earlier processes, and `deaths` the rounds where they died.
     """
 
     request: TrialRequest
@@ -112,7 +112,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """A waiting request: what it runs, the most trials in its pack, and the key that trials of one pack share."""
+    """A request that waits for a process: its trial, the most trials in its pack, and a key that all trials of a pack share."""
 
     request: TrialRequest
     spec: TrialSpec
@@ -121,10 +121,10 @@ class Waiting:
 
 
 class Dispatch:
-    """Hands out packs of a plan's trials to processes, and takes what becomes of each trial.
+    """The dispatcher of a plan's trials. It hands out packs of trials to processes, and takes their reports and ends.
 
-    Exceptions of hooks end the run: a halt through its control, any other as the `fault`.
-    `packs` has the trials that each process has yet to end, by the name of the process.
+    `packs` has the ids of the unfinished trials of each process, by its name. An exception in a hook halts the run; if it is
+    no `HaltedError`, it becomes the `fault`.
     """
 
     def __init__(self, plan: ExecutionPlan, cluster: Cluster) -> None:
@@ -141,20 +141,20 @@ class Dispatch:
 
     @property
     def slots(self) -> int:
-        """How many packs run at once."""
+        """Return the number of packs that can run at once."""
         return self.cluster.slots(max(self.plan.memory.values(), default=0))
 
     @property
     def over(self) -> bool:
-        """Whether all that was handed out has ended, and nothing else will be."""
+        """Return whether all trials handed out have ended, and no other will be handed out."""
         return not self.packs and (self.control.draining or self.source.exhausted)
 
     def next(self, process: str) -> dict[str, TrialConfig]:
-        """Return the configs of the pack that a process is to run, by trial id; {} when none can begin now."""
-        places, now = self.slots - len(self.packs), time.monotonic()
-        if self.control.draining or places <= 0:
+        """Return the configurations of the pack that a new process is to run, by trial id; {} if none can begin now."""
+        free, now = self.slots - len(self.packs), time.monotonic()
+        if self.control.draining or free <= 0:
             return {}
-        # Those that died come before all others, when their pause is over.
+        # Trials whose process died come first, once their pause is over.
         rested = [request for due, request in self._resting if due <= now]
         self._waiting.extendleft(map(self._wait, rested))
         self._resting = [rest for rest in self._resting if rest[0] > now]
@@ -162,13 +162,13 @@ class Dispatch:
         if not self._waiting:
             return {}
         first = self._waiting[0]
-        if first.size > 1 and len(self._waiting) < places * first.size:
-            self._draw((places + AHEAD) * first.size)
-        part = min(first.size, math.ceil(len(self._waiting) / places))
+        if first.size > 1 and len(self._waiting) < free * first.size:
+            self._draw((free + AHEAD) * first.size)
+        size = min(first.size, math.ceil(len(self._waiting) / free))
         alike = [waiting for waiting in self._waiting if waiting.kind == first.kind]
-        # Those of one algorithm are computed in one call, those of several seldom.
+        # Trials of one algorithm go together, since they can be computed in one call.
         algorithms = [waiting.spec.algorithm for waiting in alike]
-        pack = sorted(alike, key=lambda waiting: algorithms.index(waiting.spec.algorithm))[:part]
+        pack = sorted(alike, key=lambda waiting: algorithms.index(waiting.spec.algorithm))[:size]
         for waiting in pack:
             self._waiting.remove(waiting)
             trial = self._trials.setdefault(waiting.request.trial_id, Trial(waiting.request))
@@ -177,21 +177,21 @@ class Dispatch:
         return {w.request.trial_id: self.config(w.request, w.spec) for w in pack}
 
     def _draw(self, most: int) -> None:
-        """Let the source hand out requests until enough wait, or it has none now."""
+        """Request trials from the source until `most` wait, or it has none now."""
 
         def draw() -> None:
-            if drawn := self.source.next():  # which may call a person's sampler
+            if drawn := self.source.next():  # may call a sampler of a third party
                 self.hooks.asked(*drawn)
                 self._waiting.append(self._wait(drawn[0]))
 
         before = -1
         while before < len(self._waiting) < most and not self.control.draining:
             before = len(self._waiting)
-            self._tell(draw)
+            self._call(draw)
 
     def _wait(self, request: TrialRequest) -> Waiting:
-        """Return a request to wait. One that starts again is alone, since it may have ended those beside it."""
-        # To stop a trial early ends its process.
+        """Return a request with the most trials in its pack: 1 for a trial that starts again or may be stopped early."""
+        # A trial that failed may be the reason why its process died. Stopping a trial early ends its process.
         alone = request.trial_id in self._trials or self.schedulers.stops(request)
         size = 1 if alone else self.plan.packs.get(request.entry_id, 1)
         spec = self.source.spec(request)
@@ -200,7 +200,7 @@ class Dispatch:
         return Waiting(request, spec, size, kind)
 
     def config(self, request: TrialRequest, spec: TrialSpec) -> TrialConfig:
-        """Return how a process runs the trial."""
+        """Return the configuration by which a process runs the trial `spec` of a request."""
         plan, resources = self.plan, self.cluster.resources
         memory = plan.memory.get(request.entry_id, 0) if self.cluster.shared else 0
         return TrialConfig(
@@ -216,14 +216,14 @@ class Dispatch:
         )
 
     def began(self, process: str) -> None:
-        """Note that a process runs its trials now."""
+        """Note that a process has begun its trials."""
         for trial_id in self.packs[process]:
             trial = self._trials[trial_id]
             trial.began = self._ran = time.monotonic()
-            self._tell(self.hooks.began, trial.request, process)
+            self._call(self.hooks.began, trial.request, process)
 
     def prunes(self, trial_id: str, news: TrialResult) -> bool:
-        """Return whether a trial with this report is to be stopped, since it is behind others of its entry."""
+        """Return whether a trial is to be stopped after the report `news`, since it is behind other trials of its entry."""
         stops = False
         if news.status == Status.RUNNING:
             for at, value in news.intermediates.items():
@@ -231,26 +231,26 @@ class Dispatch:
         return stops
 
     def reported(self, process: str, reports: Mapping[str, TrialResult]) -> None:
-        """Take the new reports of a process's trials, which may include their ends."""
+        """Take new reports of a process, by trial id. A report whose status is not `running` ends its trial."""
         for trial_id, news in reports.items():
             trial = self._trials[trial_id]
             trial.outcome.add(news)
-            self._tell(self.hooks.reported, trial.request, trial.outcome)
+            self._call(self.hooks.reported, trial.request, trial.outcome)
             if news.status != Status.RUNNING:
                 self.packs[process].remove(trial_id)
                 self._end(trial)
 
     def stopped(self, process: str, error: str = "") -> None:
-        """Take the end of a process. Trials that still ran there failed with the `error`, or else were stopped early."""
-        for trial in self._left(process):
+        """Take the end of a process. Its unfinished trials have failed if there is an `error`, else they were stopped early."""
+        for trial in self._unfinished(process):
             trial.outcome.status = Status.FAILED if error else Status.PRUNED
             trial.outcome.error = shortened(error)
             self._end(trial)
 
     def died(self, process: str, reason: str) -> None:
-        """Take the death of a process: its trials begin again from their checkpoints, after a pause."""
-        for trial in self._left(process):
-            if trial.began is None:  # which counts for nothing
+        """Take the death of a process. Its trials begin again from their checkpoints after a pause, unless they died `DEATHS` times."""
+        for trial in self._unfinished(process):
+            if trial.began is None:  # the process has not started, which does not count as a death
                 say(f"no process starts for trial {trial.request.trial_id}: {reason[:300]}")
                 self._resting.append((time.monotonic() + LONGEST, trial.request))
                 continue
@@ -263,10 +263,10 @@ class Dispatch:
             if again := in_a_row < DEATHS:
                 pause = min(LONGEST, PAUSE * 2 ** (in_a_row - 1))
                 self._resting.append((time.monotonic() + pause, trial.request))
-            self._tell(self.hooks.died, trial.request, outcome, again)
+            self._call(self.hooks.died, trial.request, outcome, again)
 
-    def _left(self, process: str) -> Iterator[Trial]:
-        """Yield the trials that an ended process left unfinished; none when the whole run ends now."""
+    def _unfinished(self, process: str) -> Iterator[Trial]:
+        """Yield the unfinished trials of a process that ended, but none if the whole run ends now."""
         for trial_id in self.packs.pop(process, ()):
             if not self.control.ends_now:
                 yield self._trials[trial_id]
@@ -277,25 +277,23 @@ class Dispatch:
             self.control.halt(outcome.error)
             return
         outcome.seconds = trial.seconds = trial.seconds + now - (trial.began or now)
-        taken = self._tell(self.hooks.ended, request, outcome)
-        if taken and outcome.status != Status.FAILED:  # one that failed may be started again
+        taken = self._call(self.hooks.ended, request, outcome)
+        if taken and outcome.status != Status.FAILED:  # a failed trial may start again
             del self._trials[request.trial_id]
             Checkpoint(f"{self.plan.checkpoints}/{request.trial_id}.pt").delete()
 
     def look(self) -> None:
-        """Tell what trials wait for if none runs on a cluster that others use too. Draw the next requests while others
-        run.
-        """
+        """Request trials ahead. Report what trials wait for if none has run on a shared cluster for `PATIENCE` seconds."""
         if self._waiting:
             self._draw(AHEAD * self._waiting[0].size)
         handed_out = [self._trials[name] for pack in self.packs.values() for name in pack]
         if not handed_out or any(trial.began for trial in handed_out):
             self._ran = time.monotonic()
         waits = self.cluster.shared and time.monotonic() - self._ran > PATIENCE
-        self._tell(self.hooks.waits, self.cluster.waits() if waits else "")
+        self._call(self.hooks.waits, self.cluster.waits() if waits else "")
 
-    def _tell(self, hook: Callable[..., None], *arguments: Any) -> bool:
-        """Call a hook; return whether it raised nothing."""
+    def _call(self, hook: Callable[..., None], *arguments: Any) -> bool:
+        """Call a hook, and halt the run if it raises. Return whether it did not raise."""
         try:
             hook(*arguments)
             return True

@@ -1,7 +1,7 @@
-"""Trials run: on Ray Tune, driven through its public interfaces, or one pack after the other in this process.
+"""The driver that runs trials: on Ray Tune through its public interfaces, or one pack after the other in this process.
 
-A Tune trial is a process that runs a pack. The searcher hands packs out, and the stopper stops what is behind. The
-callback alone takes reports; it journals them, then tells the search. All only ask `Dispatch`.
+A Tune trial is a process that runs a pack of trials. Tune's searcher hands out packs, its stopper stops trials that are
+behind, and its callback takes reports and ends. All decisions are those of `Dispatch`.
 """
 
 import os
@@ -31,8 +31,8 @@ HERE = "this process"
 
 
 def drive(plan: ExecutionPlan) -> None:
-    """Run every trial that the plan's source still asks for, or until its control ends it. Raises `UserError` when the cluster
-    cannot be joined or started, or none of its nodes can hold a trial.
+    """Run the trials of a plan until all have ended or its control ends the run. Raise `UserError` if the cluster cannot be
+    joined or started or has no node that can hold a trial. Raise the exception of a hook, unless that is `HaltedError`.
     """
     alone = plan.alone and not plan.resources.joins and local_slots(plan.resources) == 1
     dispatch = in_process(plan) if alone else _on_ray(plan)
@@ -41,7 +41,7 @@ def drive(plan: ExecutionPlan) -> None:
 
 
 def in_process(plan: ExecutionPlan) -> Dispatch:
-    """Run the packs one after another in this process, with the bits that they have in others."""
+    """Run the packs one after another in this process, and return their dispatcher."""
     control = plan.hooks.control
     dispatch = Dispatch(plan, Cluster(plan.resources.model_copy(update={"max_concurrent": 1})))
 
@@ -62,23 +62,23 @@ def in_process(plan: ExecutionPlan) -> Dispatch:
 
 
 def _on_ray(plan: ExecutionPlan) -> Dispatch:
-    """Run the trials as Tune's, on the cluster of the plan's resources."""
+    """Run the packs as trials of Ray Tune on the plan's cluster, and return their dispatcher."""
     control = plan.hooks.control
     needs = {entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries}
     with watched(plan.resources, control) as cluster, interruptible(control):
         cluster.refuse(needs or {"this list": 0})
-        # Workers read the store's copy in place, one a node; the driver gives up its own.
+        # Workers read the copy in Ray's object store, one per node, so the driver drops its own.
         shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}
         dispatch = Dispatch(plan, cluster)
         try:
             _tune(dispatch, shared)
-        except OSError as error:  # Tune's own files, which nothing is resumed from
+        except OSError as error:  # Tune's own files cannot be written
             control.halt(f"storage {plan.folder} cannot be written: {error.strerror or error}")
     return dispatch
 
 
-class Asking:
-    """An object that Tune calls. Tune pickles it when an experiment starts, and nothing is ever restored from that."""
+class DispatchClient:
+    """The base of objects that Tune calls and that call `dispatch`. Tune pickles them, but never restores them here."""
 
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
@@ -88,61 +88,61 @@ class Asking:
         return {}
 
 
-class PackSearcher(Asking, Searcher):
-    """Hands packs out. It takes no results: Tune does not tell a searcher the last one."""
+class PackSearcher(DispatchClient, Searcher):
+    """Tune's searcher, which hands out packs. It takes no results, since Tune does not pass it the last one of a trial."""
 
     def suggest(self, trial_id: str) -> Any:
-        """Return the next pack, None where it has to wait, and the end when all has ended: Tune never asks again."""
+        """Return the next pack as Tune's configuration, None if none can begin now, or `FINISHED` after the last one."""
         if self.dispatch.over:
             return str(Searcher.FINISHED)
         configs = self.dispatch.next(trial_id)
         return packed(configs) if configs else None
 
     def on_trial_complete(self, trial_id: str, *result: Any, **more: Any) -> None:
-        """Do nothing."""
+        """Do nothing, since `PackCallback` takes results."""
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "") -> None:
-        """Do nothing."""
+        """Do nothing, since a sweep is resumed from its journal."""
 
 
-class PackStopper(Asking, tune.Stopper):
-    """Stops a trial that is behind (it is alone in its pack), and all trials when the run ends."""
+class PackStopper(DispatchClient, tune.Stopper):
+    """Tune's stopper. It stops a trial that is behind, which is alone in its pack, and all trials when the run ends."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Return whether the trial is behind."""
+        """Return whether to stop a pack after this result, because its trial is behind others of its entry."""
         return any(self.dispatch.prunes(*report) for report in result[REPORTS].items())
 
     def stop_all(self) -> bool:
-        """Return whether to end everything."""
+        """Return whether to stop all packs, because the run ends now."""
         return self.dispatch.control.ends_now
 
 
-class PackCallback(Asking, tune.Callback):
-    """Takes what packs say and how they end. Where all is stopped, Tune says nothing of them."""
+class PackCallback(DispatchClient, tune.Callback):
+    """Tune's callback, which takes the reports and ends of packs. Tune does not call it for packs that `stop_all` stops."""
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Look whether anything runs."""
+        """Request trials ahead, and report what trials wait for."""
         self.dispatch.look()
 
     def on_trial_start(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
-        """Note that a pack runs."""
+        """Note that a pack has begun."""
         self.dispatch.began(trial.trial_id)
 
     def on_trial_result(
         self, iteration: int, trials: Any, trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        """Take the reports. Tune would keep the result, and extremes, means and last values of its numbers, for good."""
+        """Take the reports of a pack and empty the result, since Tune would keep it and statistics of all its numbers."""
         self.dispatch.reported(trial.trial_id, result.pop(REPORTS))
         for name in result.keys() - {"done"}:
             del result[name]
 
     def on_trial_complete(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
-        """Note that a pack is over."""
+        """Note that a pack has ended."""
         self.dispatch.stopped(trial.trial_id)
 
     def on_trial_error(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
-        """Tell an exception of the code from the death of a process."""
-        try:  # what Tune has written of it
+        """Take the failure of a pack: an exception in the trial's code, or else the death of its process."""
+        try:  # Tune has pickled the exception
             error = cloudpickle.loads(Path(str(trial.pickled_error_file)).read_bytes())
         except Exception:
             error = RuntimeError("no reason is known")
@@ -152,35 +152,37 @@ class PackCallback(Asking, tune.Callback):
 
 
 class InOrder(FIFOScheduler):
-    """Lets Tune start trials in the order they came; its own choice scans all of them each step."""
+    """A Tune scheduler that lets trials start in the order in which they came, without scanning all of them at each step."""
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """Return none."""
+        """Return None: Tune then starts its pending trials in order."""
         return None
 
 
 def _tune(dispatch: Dispatch, shared: Mapping[str, Any]) -> None:
-    """Run all that is handed out on the cluster that is connected; `shared` are the data sets in Ray's object store."""
+    """Run Tune on the connected cluster until all trials have ended, again after Ray has killed a process for memory.
+    `shared` has references to the data sets in Ray's object store.
+    """
     while not dispatch.over:
         try:
             _tuner(dispatch, shared).fit()
             return
         except (tune.TuneError, RuntimeError) as error:
-            # Tune, which takes the death of an actor, ends for a process that was killed for memory.
+            # Tune goes on when an actor dies, but ends when Ray kills a process for memory.
             cause: BaseException | None = error
             while not isinstance(cause, ray.exceptions.OutOfMemoryError):
                 if cause is None:
                     raise
                 cause = cause.__cause__ or cause.__context__
             reason = f"Ray killed it: {str(cause).splitlines()[0]}"
-            say(f"{reason}; what ran there and beside it starts again")
+            say(f"{reason}; all trials that were running start again")
             for process in list(dispatch.packs):
                 dispatch.died(process, reason)
 
 
 def _tuner(dispatch: Dispatch, shared: Mapping[str, Any]) -> tune.Tuner:
     plan = dispatch.plan
-    # Where fewer run at once more may wait for a place, so that nodes that join are used.
+    # Some trials always wait for resources, so that a node that joins is used.
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(dispatch.slots, 16))
     trainable = tune.with_parameters(
         FederatedTrial, datasets=shared, sources=plugins.sources(plan.source.code)

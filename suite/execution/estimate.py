@@ -1,4 +1,4 @@
-"""What a sweep will take, estimated before its start: work, hours, memory, disk."""
+"""Estimates of the work, hours, memory and disk of a sweep, made before it starts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ from trials.sizing import Footprint, footprint, own_bytes, pace, pack_size
 
 
 class Estimates:
-    """Estimates for the entries of a sweep. Raise `UserError` where a trial of one takes more than this machine has."""
+    """Estimates for the trials of a study. Each method raises `UserError` if a trial needs more memory than this machine has."""
 
     def __init__(self, study: Study, data: Mapping[str, Dataset], resources: Resources) -> None:
         self.study, self.data, self.resources = study, data, resources
@@ -29,7 +29,9 @@ class Estimates:
         self._sizes: dict[str, tuple[Footprint, int]] = {}
 
     def size(self, entry: Entry) -> tuple[Footprint, int]:
-        """Return the footprint of the entry's trial (with `memory_per_trial` if given), and how many begin together."""
+        """Return the footprint of a trial of an entry, and the most such trials in a process. `memory_per_trial`, if set,
+        replaces the estimated memory.
+        """
         if entry.id not in self._sizes:
             spec, resources = self._default(entry), self.resources
             data = self._partition(spec)
@@ -46,36 +48,36 @@ class Estimates:
                     f"this machine can never hold a trial of {entry.name}: it takes {takes.memory / 1e9:,.1f} GB of "
                     f"{memory / 1e9:,.1f} GB. That is an estimate, unless --set memory_per_trial=GB says it"
                 )
-            if named(spec.algorithm):  # what it measures may have names that no store takes
+            if named(spec.algorithm):  # third-party code may give its metrics invalid names
                 simulate(spec, data)
             self._sizes[entry.id] = takes, pack
         return self._sizes[entry.id]
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:
-        """Return the bytes of a trial of each entry, or of its pack, by the entry's id."""
+        """Return the memory in bytes of a process with a full pack of each entry's trials, by entry id."""
         memory = {}
         for entry in entries:
             takes, pack = self.size(entry)
-            beside = 0 if self.resources.trial_bytes else own_bytes(takes, self.device)
-            memory[entry.id] = takes.memory + (pack - 1) * beside
+            further = 0 if self.resources.trial_bytes else own_bytes(takes, self.device)
+            memory[entry.id] = takes.memory + (pack - 1) * further
         return memory
 
     def packs(self, entries: Iterable[Entry]) -> dict[str, int]:
-        """Return how many trials of each entry may share a pack, by the entry's id."""
+        """Return the most trials of each entry that share a process, by entry id."""
         return {entry.id: self.size(entry)[1] for entry in entries}
 
     def plan(self, entries: list[Entry], calibrate: bool) -> dict[str, Any]:
-        """Return what a sweep of these entries would do and take: every trial at full rounds, so that early stopping can only
-        spare some. As many trials run at once as this machine has slots, and each keeps one checkpoint.
+        """Return the work, time, memory and disk of a sweep of these entries. Each trial counts with all rounds, so early stopping
+        can only reduce the work. Each trial that runs has one checkpoint.
 
-        Seconds and hours are None unless `calibrate` runs a few rounds of each default configuration here and now.
+        Seconds and hours are None unless `calibrate` is true: then a few rounds of each default configuration are measured.
         """
         study, slots = self.study, local_slots(self.resources)
         search, sampler = SweepSearch(entries, study), find_sampler(study.sampler)
         rows = list[dict[str, Any]]()
-        for place, first in enumerate(search.firsts, 1):
+        for number, first in enumerate(search.firsts, 1):
             if calibrate:
-                say(f"measuring {place}/{len(entries)}: {first.entry.name}")
+                say(f"measuring {number}/{len(entries)}: {first.entry.name}")
             row = {
                 "entry_id": first.entry.id,
                 "name": first.entry.name,

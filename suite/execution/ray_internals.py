@@ -1,6 +1,6 @@
-"""All uses of Ray's private names, each with the reason: what Ray offers no public way to.
+"""All uses of private names of Ray, for things that its public interface cannot do.
 
-A version of Ray may take any of it away. `tests/test_private_names.py` says so in words.
+A new version of Ray may lack these names. Then `tests/test_private_names.py` fails and says what breaks.
 """
 
 import os
@@ -15,26 +15,26 @@ from ray.job_config import JobConfig
 
 
 class SameImports(JobConfig):
-    """Let workers import from the same folders as this process. Ray by itself puts the current folder first, so
-    that a `pandas.py` there would hide the package.
+    """A job configuration by which workers import from the same folders as this process. Ray's own puts the current folder
+    first, where a file `pandas.py` would hide the package of that name.
     """
 
     def _get_proto_job_config(self) -> Any:
-        # Ray puts each before those that come earlier.
+        # Ray inserts each folder before the previous ones.
         self._py_driver_sys_path = _folders()[::-1]
         return super()._get_proto_job_config()
 
 
 def _folders() -> list[str]:
-    """Return the folders that this process imports from, except its interpreter's own: a worker has its own."""
-    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    places |= {*site.getsitepackages(), site.getusersitepackages()}
+    """Return the folders from which this process imports, except those of its interpreter, since a worker has its own."""
+    excluded = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    excluded |= {*site.getsitepackages(), site.getusersitepackages()}
     folders = map(Path, map(os.path.abspath, sys.path))
-    return [str(path) for path in folders if places.isdisjoint(map(str, (path, *path.parents)))]
+    return [str(path) for path in folders if excluded.isdisjoint(map(str, (path, *path.parents)))]
 
 
 def read_authentication_again() -> None:
-    """Have Ray read the mode and token of authentication from the environment again. By itself it does so once per
+    """Let Ray read the mode and the token of its authentication from the environment again. By itself it reads them once per
     process, but a process may use several clusters.
     """
     Config.initialize("")

@@ -1,4 +1,4 @@
-"""What a trial gets, and how many run at once."""
+"""The resources of a trial, and the number of trials that run at once."""
 
 from typing import Annotated, Any, Self
 
@@ -11,17 +11,17 @@ Gigabytes = Annotated[FiniteFloat, Field(gt=0)] | None
 
 
 class Resources(BaseModel):
-    """What a trial gets, how many run at once (default: what fits), and where.
+    """The resources of a trial, the number of trials at once (default: as many as fit), and the cluster to run them on.
 
-    `memory_per_trial` in GB replaces the estimate, `memory_budget` in GB is for the clients that a trial computes at once.
-    `address` is a running cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on this machine, as does
-    `local`. `checkpoint_seconds` is how often a trial writes its checkpoint. Raises `UserError` for numbers with which
-    nothing can run, and for more than one GPU per trial.
+    `memory_per_trial` (GB) replaces the estimate. `memory_budget` (GB) is for the clients that a trial computes at once.
+    `address` is that of a running cluster (`host:port`, `ray://host:port` or `auto`); with None or `local` one is started
+    on this machine. `checkpoint_seconds` is the time between checkpoints of a trial. Raises `UserError` for a number that
+    is out of range, such as more than one GPU per trial.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    cpus_per_trial: FiniteFloat = Field(1.0, ge=0.1)  # less is no measure of what it takes
+    cpus_per_trial: FiniteFloat = Field(1.0, ge=0.1)  # no trial gets by with less
     gpus_per_trial: FiniteFloat = Field(0.0, ge=0, le=1)
     max_concurrent: int | None = Field(None, ge=1)
     memory_per_trial: Gigabytes = None
@@ -39,31 +39,31 @@ class Resources(BaseModel):
 
     @classmethod
     def taken(cls, values: dict[str, Any], address: str | None = None) -> Self:
-        """Take the resources out of a study's values, and return them."""
+        """Remove the fields of `Resources` from a sweep's options, and return them as `Resources`."""
         names = cls.model_fields.keys() & values.keys()
         return cls(**{"address": address} | {name: values.pop(name) for name in names})
 
     @property
     def trial_bytes(self) -> int | None:
-        """`memory_per_trial` in bytes."""
+        """Return `memory_per_trial` in bytes; None if it is not set."""
         return None if self.memory_per_trial is None else round(self.memory_per_trial * 1e9)
 
     @property
     def budget_bytes(self) -> int | None:
-        """`memory_budget` in bytes."""
+        """Return `memory_budget` in bytes; None if it is not set."""
         return None if self.memory_budget is None else round(self.memory_budget * 1e9)
 
     @property
     def joins(self) -> bool:
-        """Whether there is a running cluster to join."""
+        """Return whether trials run on a cluster that is running already."""
         return self.address not in (None, "", "local")
 
     def need(self, memory: int) -> dict[str, float]:
-        """Return the resources that Ray sets aside for a trial that takes `memory` bytes."""
+        """Return the resources that Ray reserves for a trial of `memory` bytes, by Ray's names. Leave out those that are 0."""
         need = {"CPU": self.cpus_per_trial, "GPU": self.gpus_per_trial, "memory": float(memory)}
         return {name: amount for name, amount in need.items() if amount}
 
 
 def local_slots(resources: Resources) -> int:
-    """Return how many trials would run at once here, by the number of CPUs."""
+    """Return how many trials run at once on this machine: `max_concurrent`, or what its CPUs allow, but at least 1."""
     return resources.max_concurrent or max(1, int(usable_cpus() // resources.cpus_per_trial))

@@ -1,4 +1,4 @@
-"""How a running sweep is asked to end: by a signal, by another process, or by a fault around it."""
+"""The early end of a running sweep: by a signal, by another process, or by a fault of the machine or cluster."""
 
 import math
 import os
@@ -12,14 +12,16 @@ from types import FrameType
 
 POLL_SECONDS = 0.5
 INTERRUPTED, OUT_OF_TIME = "interrupted", "out of time"
-"""The endings of a sweep that Ctrl-C (or SIGTERM) ended, and of one whose deadline is past."""
+"""The `ending` of a sweep after Ctrl-C or SIGTERM, and after its deadline."""
 WORDS = {"stop": "stopped", "cancel": "cancelled"}
-"""What another process may ask for, and the ending that follows."""
+"""The words with which another process asks a sweep to end, and the `ending` that results."""
 REMEDY = "Nothing is lost: run the command again with --resume when that is mended."
 
 
 class HaltedError(Exception):
-    """A sweep or batch ended because of something around it; `remedy` says what is kept. Exit code 3."""
+    """A fault of the machine or cluster that ended a sweep or a batch, such as a full disk. `remedy` says what to do then. The
+    exit code is 3.
+    """
 
     def __init__(self, fault: str, remedy: str = REMEDY) -> None:
         super().__init__(fault)
@@ -27,11 +29,10 @@ class HaltedError(Exception):
 
 
 class Control:
-    """Why a sweep should end early: `ending` is "" (it should not), interrupted, stopped (running
-    trials finish), cancelled, out of time (`deadline`, of the monotonic clock, is past), or halted, and
-    then `fault` says why.
+    """The reason why a sweep ends early. `ending` is "" (it goes on), `interrupted`, `stopped` (running trials finish),
+    `cancelled`, `out of time` (after `deadline`, in monotonic seconds), or `halted` by the `fault`.
 
-    Other processes ask by a file in the sweep's folder, which a sweep that starts removes.
+    Another process asks a sweep to end by a file in its folder. A sweep that starts removes the file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,33 +42,33 @@ class Control:
         self._next = 0.0
 
     def ask(self, word: str) -> None:
-        """Leave a word for the process that runs the sweep."""
+        """Ask the process that runs the sweep to `stop` or to `cancel` it."""
         self.path.write_text(word)
 
     @property
     def asked(self) -> str:
-        """The word that another process left, or ""."""
+        """Return the word that another process has written, or "" if there is none."""
         with suppress(OSError):
             return self.path.read_text(errors="replace").strip()
         return ""
 
     def clear(self) -> None:
-        """Forget what was asked of an earlier session."""
+        """Remove the file with a word for an earlier session."""
         self.path.unlink(missing_ok=True)
 
     def end(self, ending: str) -> None:
-        """End early. A fault replaces other reasons and is never replaced; `stopped` replaces none."""
+        """Set `ending`. The ending `halted` is never replaced, and `stopped` replaces no other."""
         if self.ending != "halted" and not (ending == "stopped" and self.ending):
             self.ending = ending
 
     def halt(self, fault: str) -> None:
-        """End because of a fault; the first one counts."""
+        """Set the ending `halted`, and keep the first `fault`."""
         self.fault = self.fault or fault
         self.ending = "halted"
 
     @property
     def draining(self) -> bool:
-        """Whether no trial may be started any more."""
+        """Return whether no further trial may begin. Check the file and the deadline every `POLL_SECONDS`."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + POLL_SECONDS
             if self.asked in WORDS:
@@ -78,14 +79,14 @@ class Control:
 
     @property
     def ends_now(self) -> bool:
-        """Whether running trials are to be ended too."""
+        """Return whether running trials are to end as well."""
         return self.draining and self.ending != "stopped"
 
 
 @contextmanager
 def interruptible(control: Control) -> Iterator[None]:
-    """End the sweep in order at the first Ctrl-C (or SIGTERM), at once at the second. Python takes signals in its main
-    thread only; in another thread nothing changes.
+    """Handle Ctrl-C and SIGTERM while the context lasts: the first one ends the sweep in order, the second one the process. In
+    a thread other than the main one, where Python handles no signals, change nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -93,7 +94,7 @@ def interruptible(control: Control) -> Iterator[None]:
 
     def handler(number: int, frame: FrameType | None) -> None:
         if control.ending == INTERRUPTED:
-            os.write(2, b"interrupted again: ending at once; what is in the journal is kept\n")
+            os.write(2, b"interrupted again: ending at once; the journal is kept\n")
             os._exit(130)
         control.end(INTERRUPTED)
 

@@ -207,9 +207,7 @@ def open_tables(
     """
     if files := [name for name in names if name.endswith(".parquet")]:
         if len(files) < len(names):
-            raise UserError(
-                f"{', '.join(names)}: give paths of tables or names of sweeps, not both"
-            )
+            raise UserError(f"{', '.join(names)}: give paths of tables or names of sweeps")
         return Tables(_of_files(map(Path, files)))
     sources = dict(_sources(storage, tracking_uri))
     if not sources:
