@@ -1,6 +1,6 @@
-"""MLflow's server as a part of another, which MLflow offers no public way to.
+"""All uses of private names of MLflow: its server as a part of another one, for which it has no public interface.
 
-A version of MLflow may take any of it away. `tests/test_private_names.py` says so in words.
+A new version of MLflow may lack these names. Then `tests/test_private_names.py` fails and says what breaks.
 """
 
 import os
@@ -16,12 +16,12 @@ from mlflow.utils.file_utils import local_file_uri_to_path
 
 
 def server(uri: str, artifacts: str) -> Any:
-    """Return MLflow's server of a store, an ASGI application to be mounted. It reads where things are from its environment.
+    """Return MLflow's server of the store at `uri`, as an ASGI application to be mounted.
 
-    It serves artifacts only below `artifacts`, links resolved, whatever folder an experiment names. MLflow itself trusts
-    the folder that a run names. GraphQL has no mutations there. Both hold for the whole process.
+    It serves only artifacts in the folder with the URI `artifacts`, after links are resolved; MLflow alone would serve any
+    folder that a run names. Its GraphQL has no mutations. Both changes affect the whole process, as does its environment.
     """
-    # Else it starts runners of jobs that nothing here submits, a handful of processes.
+    # By default it would start several processes for jobs, which nothing here submits.
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
     from mlflow.server import constants
 
@@ -30,19 +30,19 @@ def server(uri: str, artifacts: str) -> Any:
     os.environ[constants.SERVE_ARTIFACTS_ENV_VAR] = "true"
     os.environ[constants.ARTIFACTS_DESTINATION_ENV_VAR] = artifacts
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # MLflow's imports, of what they will have to change
+        warnings.simplefilter("ignore")  # MLflow's own imports are deprecated
         from mlflow.server.fastapi_app import app
         from mlflow.server.graphql.graphql_schema_extensions import schema
     schema.graphql_schema.mutation_type = None
     root = Path(local_file_uri_to_path(artifacts)).resolve()
 
-    class Below(LocalArtifactRepository):
+    class ServedFolder(LocalArtifactRepository):
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
             if not Path(self.artifact_dir).resolve().is_relative_to(root):
                 raise MlflowException(f"only artifacts below {root} are served", PERMISSION_DENIED)
 
-    folders: Any = registry.get_registered_artifact_repositories()  # it says its types wrongly
-    folders.clear()
-    folders.update({"": Below, "file": Below})
+    repositories: Any = registry.get_registered_artifact_repositories()  # its annotation is wrong
+    repositories.clear()
+    repositories.update({"": ServedFolder, "file": ServedFolder})
     return app

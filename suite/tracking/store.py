@@ -1,7 +1,7 @@
-"""MLflow: runs for people to look at, written by the driver alone with the public client.
+"""An MLflow tracking store: runs for people to look at, which only the driver process writes, with MLflow's public client.
 
-The names of tags, params and metrics are a contract (docs/table.md). Only these are read back: runs of sweeps, with their
-tables; a run to repeat; and which runs a killed process left RUNNING.
+The names of tags, params and metrics are a contract (docs/table.md). Little is read back: the runs of sweeps with their
+tables, a run to replay, and the runs that a killed process has left unfinished.
 """
 
 import contextlib
@@ -38,24 +38,24 @@ from mlflow.tracking import MlflowClient
 
 for _name in ("alembic", "mlflow"):
     logging.getLogger(_name).setLevel(logging.WARNING)
-# Tracebacks of writes that fail: they are tried again, and the last failure is said.
+# It logs a traceback for each failed write. Writes are repeated here, and the last failure is shown.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 NETWORK_FILE_SYSTEMS = {"nfs", "cifs", "smb2", "lustre", "fhgfs", "gpfs", "ceph", "afs"}
-"""File systems on which SQLite loses data, as `stat` names them."""
+"""The names by `stat` of file systems on which SQLite loses data."""
 DATABASE = "mlflow.db"
-"""The store below a storage root."""
+"""The file name of the store in a storage folder."""
 TABLE, SHA256 = "trials.parquet", "table_sha256"
-"""The artifact of a sweep's run that is its table, and the tag with its hash, which is set once the table is there."""
+"""The artifact of a sweep's run with its table, and the tag with the table's hash, which is set after the upload."""
 LONGEST = 5000
-"""Characters of a tag or param that every MLflow keeps. A longer tag is left out, a longer param is cut."""
+"""The most characters of a tag or param that every version of MLflow keeps. A longer tag is left out, a longer param cut."""
 PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
-"""Defaults of how long to wait for a server at first, while a person waits."""
+"""MLflow's retries and seconds for the first request to a server. They are few, since a person waits for the answer."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A recorded run: its tags without `PREFIX`, the last value of each metric, MLflow's status, and its experiment."""
+    """A run in MLflow: its tags, named without `PREFIX`, the last value of each metric, MLflow's status, and its experiment."""
 
     run_id: str
     tags: Mapping[str, str]
@@ -64,12 +64,12 @@ class Record:
     experiment: str
 
     def check(self, what: str, instead: str = "") -> None:
-        """Raise `FormatError` where it was written in another format."""
+        """Raise `FormatError` if another version wrote the run. The message begins with `what` and may end with a way out."""
         check_format(what, int(self.tags.get("format", 0)), instead)
 
 
 class Guarded:
-    """A client of MLflow whose faults are all `StoreError`s."""
+    """An MLflow client that raises each of its errors as a `StoreError`."""
 
     def __init__(self, uri: str, client: MlflowClient) -> None:
         self._uri, self._client = uri, client
@@ -78,17 +78,17 @@ class Guarded:
         def call(*args: Any, **options: Any) -> Any:
             try:
                 return getattr(self._client, name)(*args, **options)
-            except (MlflowException, OSError) as error:  # OSErrors are of artifacts
+            except (MlflowException, OSError) as error:  # artifacts raise OSError
                 raise StoreError(self._uri, error) from None
 
         return call
 
 
 class Store:
-    """One MLflow tracking store: a SQLite file under the storage root, or a server; each of its methods raises `StoreError`.
+    """An MLflow tracking store: a server, or a SQLite file in the folder `storage`. Its methods raise `StoreError`.
 
-    `uri` names it in texts, `address` has the user and the password, for MLflow alone. `takes_files` says whether files
-    that are kept with a run can be fetched from elsewhere. Raises `UserError` where nobody answers.
+    `uri` is its address without a password, for texts; `address` is for MLflow alone. `takes_files` says whether the store
+    itself keeps the artifacts of runs. Raises `UserError` if the store does not answer.
     """
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
@@ -96,26 +96,28 @@ class Store:
         self.uri, self.takes_files = without_user(self.address), True
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         if tracking_uri is None:
-            if {"?", "%"} & {*str(storage.resolve())}:  # the database would be another file
+            if {"?", "%"} & {*str(storage.resolve())}:  # a database URI gives them a meaning
                 raise UserError(f"{storage} has a ? or % in its path: choose another --storage")
             _refuse_network(storage)
         _check_database(self.address)
-        reached = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
+        direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
         host = urlparse(self.address).hostname
-        if host in ("127.0.0.1", "localhost") and host not in reached:
-            os.environ["no_proxy"] = f"{reached},{host}"  # no proxy reaches this machine itself
+        if host in ("127.0.0.1", "localhost") and host not in direct:
+            os.environ["no_proxy"] = (
+                f"{direct},{host}"  # a proxy cannot reach this machine's own host
+            )
         with contextlib.ExitStack() as stack:
             if tracking_uri is None:
                 with writing(storage):
                     storage.mkdir(mode=0o700, parents=True, exist_ok=True)
-                # One process after the other: MLflow makes its tables without asking whether another one does.
-                place = os.open(storage, os.O_RDONLY)
-                stack.callback(os.close, place)
-                fcntl.flock(place, fcntl.LOCK_EX)
+                # Two processes at once would both try to create MLflow's tables.
+                folder = os.open(storage, os.O_RDONLY)
+                stack.callback(os.close, folder)
+                fcntl.flock(folder, fcntl.LOCK_EX)
             stack.enter_context(kept(*PATIENCE, **PATIENCE))
             try:
                 if tracking_uri is None and not (storage / DATABASE).exists():
-                    _make(storage / DATABASE)
+                    _create(storage / DATABASE)
                 client = MlflowClient(self.address)
                 client.search_experiments(max_results=1)
             except Exception as error:
@@ -124,13 +126,13 @@ class Store:
         self.client = cast(MlflowClient, Guarded(self.uri, client))
 
     def experiment(self, study: str) -> str:
-        """Return the id of a study's experiment, made when there is none."""
+        """Return the id of the MLflow experiment with the name of a study. Create the experiment if there is none."""
         if (experiment := self.client.get_experiment_by_name(study)) is None:
             number = self.client.create_experiment(study, self.artifacts)
             experiment = self.client.get_experiment(number)
-        # Some servers leave files to their clients, in a folder that is on another machine.
-        place = urlparse(location := str(experiment.artifact_location))
-        elsewhere = place.scheme in ("", "file") and not Path(place.path).parent.is_dir()
+        # Some servers let their clients write artifacts, to a folder that only the server's machine has.
+        folder = urlparse(location := str(experiment.artifact_location))
+        elsewhere = folder.scheme in ("", "file") and not Path(folder.path).parent.is_dir()
         if self.takes_files and is_server(self.uri) and elsewhere:
             self.takes_files = False
             lacks = f"its runs name {location}, which this machine does not have"
@@ -145,11 +147,11 @@ class Store:
         parent: str | None = None,
         seconds: float = 0.0,
     ) -> str:
-        """Start a run that began `seconds` ago; return its id."""
-        began, own = int((time.time() - seconds) * 1000), _tags({"format": FORMAT, **tags})
+        """Create a run that began `seconds` ago, below the run `parent` if given. Return its id."""
+        began, texts = int((time.time() - seconds) * 1000), _tags({"format": FORMAT, **tags})
         if parent:
-            own["mlflow.parentRunId"] = parent
-        return str(self.client.create_run(experiment, began, own, run_name=name).info.run_id)
+            texts["mlflow.parentRunId"] = parent
+        return str(self.client.create_run(experiment, began, texts, run_name=name).info.run_id)
 
     def log(
         self,
@@ -158,7 +160,7 @@ class Store:
         history: Iterable[Mapping[str, float]] = (),
         tags: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write params, tags, and metrics with step = round, in one batch; what is not finite is left out."""
+        """Write params, tags, and the finite metrics of a history (with the round as the step) in one request."""
         now = int(time.time() * 1000)
         metrics = [
             Metric(key, float(value), now, int(entry["round"]))
@@ -167,40 +169,39 @@ class Store:
             if key != "round" and math.isfinite(value)
         ]
         texts = [Param(name, str(value)[:LONGEST]) for name, value in (params or {}).items()]
-        own = [RunTag(name, text) for name, text in _tags(tags or {}).items()]
-        self.client.log_batch(run_id, metrics, texts, own, synchronous=True)
+        run_tags = [RunTag(name, text) for name, text in _tags(tags or {}).items()]
+        self.client.log_batch(run_id, metrics, texts, run_tags, synchronous=True)
 
     def keep_table(self, run_id: str, path: Path) -> None:
-        """Keep a table with the run of its sweep, then tag its hash. Do nothing where the store takes no files."""
+        """Upload the table of a sweep to its run if the store takes files. Then set the tag with the table's SHA-256."""
         if self.takes_files:
             self.client.log_artifact(run_id, str(path))
             self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path), synchronous=True)
         if is_local(self.uri):
-            _count(Path(self.uri.removeprefix("sqlite:///")))
+            _analyze(Path(self.uri.removeprefix("sqlite:///")))
 
     def table(self, sweep: Record) -> Path:
-        """Return the path of a copy of a sweep's table, which is fetched unless it is in the cache."""
+        """Return the path of a copy of a sweep's table in the user's cache. Download the table if it is not there."""
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "suite-fl/tables"
-        place = cache / f"{sweep.tags[SHA256]}.parquet"
-        if place.exists():
-            return place
+        cached = cache / f"{sweep.tags[SHA256]}.parquet"
+        if cached.exists():
+            return cached
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         with TemporaryDirectory(dir=cache) as folder:
             copy = Path(self.client.download_artifacts(sweep.run_id, TABLE, folder))
-            # A sweep that writes another one meanwhile has not set the tag yet: a table goes by what it is.
+            # A newer table may be there before the tag is set, so the file is named after its own hash.
             return copy.replace(cache / f"{_sha256(copy)}.parquet")
 
     def set_status(self, run_id: str, status: str) -> None:
-        """Set RUNNING, or one of MLflow's terminal states, which also sets the end time."""
+        """Set the status of a run: RUNNING, or FINISHED, FAILED or KILLED, which also set its end time."""
         if status == "RUNNING":
             self.client.update_run(run_id, status=status)
         else:
             self.client.set_terminated(run_id, status)
 
     def delete(self, run_id: str) -> None:
-        """Remove a run, unless it is gone."""
+        """Delete a run if it exists. If the store refuses, print a message and leave the run."""
         try:
-            # One request: where its answer is lost, the same is asked again.
             self.client.delete_run(run_id)
         except StoreError as error:
             if error.passes:
@@ -209,8 +210,8 @@ class Store:
                 say(f"run {run_id} stays in {self.uri}, which refuses to delete it: {error.reason}")
 
     def sweeps(self, name: str | None = None) -> list[Record]:
-        """Return the runs of sweeps, oldest first: all that have a table, or those of this name. One of another format is left out,
-        which is said; of this name it raises `FormatError`.
+        """Return the runs of all sweeps that have a table, or of the sweeps with this name, oldest first. Skip runs of another
+        format with a message. With a name, raise `FormatError` for them.
         """
         readable = []
         for run in self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'"):
@@ -226,13 +227,13 @@ class Store:
         return [run for run in readable if name or SHA256 in run.tags]
 
     def running(self, sweep: str) -> list[str]:
-        """Return the ids of the runs of a sweep that are RUNNING, its own aside."""
+        """Return the ids of a sweep's runs with the status RUNNING, without the sweep's own run."""
         runs = self._runs("attributes.status = 'RUNNING'")
-        own = [run for run in runs if run.tags.get("sweep") == sweep]
-        return [run.run_id for run in own if run.tags.get("kind") != RunKind.SWEEP]
+        of_sweep = [run for run in runs if run.tags.get("sweep") == sweep]
+        return [run.run_id for run in of_sweep if run.tags.get("kind") != RunKind.SWEEP]
 
     def get(self, run_id: str) -> Record:
-        """Return the run whose id begins with `run_id`. Raises `UserError` where none or several do, or the format differs."""
+        """Return the run whose id begins with `run_id`. Raise `UserError` if none or several do, or another version wrote it."""
         runs = self._runs(f"attributes.run_id LIKE '{run_id}%'") if run_id.isalnum() else []
         if len(runs) != 1:
             what = "more than one run begins with" if runs else "there is no run"
@@ -241,7 +242,7 @@ class Store:
         return runs[0]
 
     def curve(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
-        """Return these metrics of a run as its history: one entry a round at which any was recorded."""
+        """Return the recorded values of these metrics of a run: a dict for each round with a value, in order."""
         rounds: dict[int, dict[str, float]] = {}
         for metric in record.metrics.keys() & set(metrics):
             for point in self.client.get_metric_history(record.run_id, metric):
@@ -249,19 +250,19 @@ class Store:
         return [rounds[at] for at in sorted(rounds)]
 
     def _runs(self, where: str) -> list[Record]:
-        """Return the runs of all experiments that MLflow's search finds, oldest first."""
-        ids = [each.experiment_id for each in _every(self.client.search_experiments)]
+        """Return the runs of all experiments that satisfy a filter in MLflow's search syntax, oldest first."""
+        ids = [experiment.experiment_id for experiment in _pages(self.client.search_experiments)]
         records = []
-        for run in _every(self.client.search_runs, ids, where, order_by=["attributes.start_time"]):
+        for run in _pages(self.client.search_runs, ids, where, order_by=["attributes.start_time"]):
             texts, info = run.data.tags.items(), run.info
-            own = {key[len(PREFIX) :]: text for key, text in texts if key.startswith(PREFIX)}
-            record = Record(info.run_id, own, run.data.metrics, info.status, info.experiment_id)
+            tags = {key[len(PREFIX) :]: text for key, text in texts if key.startswith(PREFIX)}
+            record = Record(info.run_id, tags, run.data.metrics, info.status, info.experiment_id)
             records.append(record)
         return records
 
 
 def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
-    """Return tags as MLflow holds them, without those that are too long for it."""
+    """Return tags with MLflow's names and texts as values, without tags longer than `LONGEST`."""
     texts = {PREFIX + name: str(value) for name, value in tags.items()}
     return {name: text for name, text in texts.items() if len(text) <= LONGEST}
 
@@ -270,8 +271,8 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _every(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[Any]:
-    """Yield the results of a search in MLflow, page after page."""
+def _pages(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[Any]:
+    """Yield all results of a search method of MLflow's client, which returns them in pages."""
     token: str | None = ""
     while token is not None:
         page = search(*args, **options, max_results=1000, page_token=token or None)
@@ -280,10 +281,10 @@ def _every(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[A
 
 
 def _refuse_network(storage: Path) -> None:
-    """Raise `UserError` where SQLite would lose data."""
-    place = storage.resolve()
-    there = next(folder for folder in (place, *place.parents) if folder.exists())
-    command = ["stat", "--file-system", "--format=%T", str(there)]
+    """Raise `UserError` if a folder, which may not exist yet, is on a network file system, where SQLite loses data."""
+    path = storage.resolve()
+    existing = next(folder for folder in (path, *path.parents) if folder.exists())
+    command = ["stat", "--file-system", "--format=%T", str(existing)]
     kind = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     if kind in NETWORK_FILE_SYSTEMS:
         raise UserError(
@@ -293,7 +294,7 @@ def _refuse_network(storage: Path) -> None:
 
 
 def _check_database(uri: str) -> None:
-    """Raise `UserError` for an unreadable SQLite file. MLflow would try it for minutes."""
+    """Raise `UserError` if a SQLite file exists and cannot be read. MLflow would try to read it for minutes."""
     path = Path(uri.removeprefix("sqlite:///"))
     if is_local(uri) and os.path.lexists(path):
         try:
@@ -303,14 +304,14 @@ def _check_database(uri: str) -> None:
             raise UserError(f"cannot read store {path}: {error}") from None
 
 
-def _make(path: Path) -> None:
-    """Make a database whose readers and writer do not wait for one another. This also halves the time of a write."""
+def _create(path: Path) -> None:
+    """Create a SQLite database with a write-ahead log, so that readers and a writer do not block each other."""
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute("pragma journal_mode = wal")
 
 
-def _count(path: Path) -> None:
-    """Let SQLite count the rows of a file that is there. Else MLflow's search for runs, sorted by a metric, takes quadratic time."""
+def _analyze(path: Path) -> None:
+    """Let SQLite estimate the sizes of its tables. Without that, MLflow's search for runs by a metric takes quadratic time."""
     with contextlib.suppress(sqlite3.Error):
         database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True)
         with contextlib.closing(database):
@@ -318,7 +319,7 @@ def _count(path: Path) -> None:
 
 
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:
-    """Return the store for reading. Raises `UserError` when there is none yet: a reader makes none."""
+    """Return a store for reading. Raise `UserError` if the local store does not exist yet, instead of creating it."""
     if tracking_uri is None and not (storage / DATABASE).exists():
         raise UserError(f"there is no store {storage / DATABASE} yet: run `suite sweep quickstart`")
     return Store(tracking_uri, storage)

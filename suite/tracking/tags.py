@@ -1,4 +1,4 @@
-"""The tags, params and pages of recorded runs. A tag `x` here is `suite.x` in the store; docs/table.md has them all."""
+"""The tags, params and pages of MLflow runs. A tag `x` here is called `suite.x` in MLflow; docs/table.md lists all tags."""
 
 import contextlib
 import importlib.metadata
@@ -16,34 +16,34 @@ from trials.run.spec import TrialSpec
 
 PREFIX = "suite."
 PACKAGES = {"version": "suite-fl", "torch_version": "torch", "numba_version": "numba"}
-"""Packages on whose versions numbers depend, by tag; numba is optional."""
+"""Packages whose versions affect results, by the tag for the version. Numba is optional."""
 
 
 class RunKind(StrEnum):
-    """The kind of a recorded run."""
+    """The kind of an MLflow run."""
 
     SWEEP = "sweep"
     SEARCH = "search"
     FINAL = "final"
     LEADERBOARD = "leaderboard"
-    """A row of the leaderboard of its sweep."""
+    """A row of a sweep's leaderboard."""
     RUN = "run"
     REPRODUCE = "reproduce"
 
 
 def dumps(value: Any) -> str:
-    """Return compact JSON, keys sorted."""
+    """Return a value as compact JSON with sorted keys."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def spec_params(spec: TrialSpec) -> dict[str, Any]:
-    """Return the params of a run: the algorithm's fields and the shared settings."""
+    """Return the MLflow params of a run: the algorithm's hyperparameters, and the settings that are not None."""
     settings = {k: v for k, v in spec.settings.model_dump().items() if v is not None}
     return {**settings, **spec.params}
 
 
 def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, str]:
-    """Return the tags of a run that ran a trial. `spec`, and how it `ran`, are enough to replay it."""
+    """Return the MLflow tags of a run of the trial `spec`. Its tags `spec` and `ran` suffice to replay it."""
     names = ("execution", "chunk", "halved", "device", "fingerprint")
     ran = {name: getattr(outcome, name) for name in names}
     ran["code"] = plugins.hashes(*spec.code)
@@ -65,13 +65,13 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, 
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of `PACKAGES`, and the commit of a source checkout of the suite: none where it is installed."""
+    """Return the versions of `PACKAGES` by tag, and the Git commit if the suite runs from a source checkout."""
     numbers = {}
     for name, package in PACKAGES.items():
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             numbers[name] = importlib.metadata.version(package)
     root = Path(__file__).resolve().parents[2]
-    # The repository that an environment lies in is another one.
+    # An installed suite may lie in the Git repository of another project.
     if (root / ".git").exists() and (root / "pyproject.toml").exists():
         command = ["git", f"--git-dir={root / '.git'}", "rev-parse", "HEAD"]
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
@@ -81,19 +81,19 @@ def versions() -> dict[str, str]:
 
 
 def experiments_page(path: str = "", **query: str) -> str:
-    """Return the path of the experiments in MLflow, or of what is below, at its address."""
-    # By itself MLflow opens its view of language models, where no run is to be seen.
+    """Return the path of MLflow's page of experiments, or of the page `path` below it, with these parameters in its address."""
+    # By default MLflow opens its view for language models, which shows no runs.
     return f"/#/experiments{path}?{urlencode({'workflowType': 'machine_learning', **query})}"
 
 
 def run_page(experiment: str, run_id: str) -> str:
-    """Return the path of a run in MLflow."""
+    """Return the path of a run's page in MLflow."""
     return experiments_page(f"/{experiment}/runs/{run_id}")
 
 
 def leaderboard_page(experiment: str, sweep: str) -> str:
-    """Return the path of MLflow's table of runs that shows the leaderboard of a sweep."""
+    """Return the path of MLflow's page with a sweep's leaderboard rows, in their order."""
     quote = '"' if "'" in sweep else "'"
-    wanted = f"tags.`{PREFIX}kind` = '{RunKind.LEADERBOARD}' and tags.`{PREFIX}sweep` = {quote}{sweep}{quote}"
+    rows = f"tags.`{PREFIX}kind` = '{RunKind.LEADERBOARD}' and tags.`{PREFIX}sweep` = {quote}{sweep}{quote}"
     order = {"orderByKey": f"tags.`{PREFIX}row`", "orderByAsc": "true"}
-    return experiments_page(f"/{experiment}/runs", searchFilter=wanted, **order)
+    return experiments_page(f"/{experiment}/runs", searchFilter=rows, **order)
