@@ -1,1 +1,1 @@
-"""An algorithm of one's own: a file to start from, and its test."""
+"""Templates of a new algorithm and its test."""

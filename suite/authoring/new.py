@@ -1,4 +1,4 @@
-"""`suite new algorithm`: a commented file that works, and its test."""
+"""The command `suite new algorithm`, which writes a commented file with a working algorithm, and its test."""
 
 import keyword
 import os
@@ -13,8 +13,8 @@ from trials.common.errors import UserError
 
 
 def new_algorithm(name: str, folder: Path) -> tuple[str, Path, Path]:
-    """Write `name.py` and `test_name.py` into a folder, and return the name of the class and both. Raise `UserError` for a
-    name that is invalid or taken, and where a file exists.
+    """Write `name.py` and `test_name.py` to a folder. Return the name of the class and the two paths. Raise `UserError` if the
+    name is invalid or taken, or a file exists.
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
         raise UserError(f"name {name!r}: must be letters, digits and _, a letter first: SlowMo")
@@ -26,7 +26,7 @@ def new_algorithm(name: str, folder: Path) -> tuple[str, Path, Path]:
     words |= {"file": f"{stem}.py", "test": f"test_{stem}.py"}
     file, test = folder / words["file"], folder / words["test"]
     for path in (file, test):
-        if os.path.lexists(path):  # a link to nothing, too
+        if os.path.lexists(path):  # also true for a broken link
             raise UserError(f"{path} exists, and is kept: choose another name or folder")
     for path, template in ((file, "algorithm.py.txt"), (test, "test.py.txt")):
         text = files("suite.authoring").joinpath(template).read_text("utf-8")

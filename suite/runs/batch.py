@@ -1,4 +1,4 @@
-"""A fixed list of runs: through the same driver as a sweep's, each done once."""
+"""A fixed list of runs, each of which is done once, by the same driver as the trials of a sweep."""
 
 import hashlib
 import json
@@ -26,20 +26,20 @@ from trials.run.trial import load_dataset
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a batch: its spec, and its readable name."""
+    """A run of a batch: its specification, and a readable name."""
 
     spec: TrialSpec
     name: str
 
     @property
     def id(self) -> str:
-        """A hash of the spec, less settings that have their default: a later version may have more."""
+        """Return a hash of the specification without default values, so that settings of a later version do not change it."""
         content = self.spec.model_dump(mode="json", exclude_defaults=True)
         return hashlib.sha256(dumps(content).encode()).hexdigest()[:12]
 
 
 class Done(NamedTuple):
-    """A run that came to its end: what ran and how (`suite.tracking.tags.run_tags`), its evaluations and seconds."""
+    """The results of a run that did not fail: its tags by `suite.tracking.tags.run_tags`, its evaluations, and its duration."""
 
     tags: Mapping[str, str]
     history: list[dict[str, float]]
@@ -47,7 +47,7 @@ class Done(NamedTuple):
 
 
 class Batch:
-    """Jobs that the driver asks for in order, except those `done`, each of which has a line in the folder's `runs.jsonl`."""
+    """A source of trials from a fixed list of jobs. Jobs that are `done` have a line in `runs.jsonl` and do not run again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / "runs.jsonl"
@@ -56,13 +56,15 @@ class Batch:
         self.ended = self.failed = 0
         self.done: dict[str, Done] = {}
         for line in self.path.read_bytes().splitlines() if self.path.exists() else ():
-            with suppress(ValueError, KeyError):  # a kill may tear a line
+            with suppress(ValueError, KeyError):  # a kill may leave an incomplete line
                 content = json.loads(line)
                 check_format(f"results {self.path}", content["format"])
                 self.done[content["id"]] = Done(*itemgetter(*Done._fields)(content))
 
     def run(self, jobs: Sequence[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
-        """Run the missing jobs; return how many failed, and whether the batch was interrupted."""
+        """Run the jobs that are not done. Return how many failed, and whether the batch ended early. Raise `HaltedError` if a
+        fault of the machine or the cluster ends it.
+        """
         from suite.execution.cluster import check
         from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive
@@ -84,11 +86,11 @@ class Batch:
         checkpoints = str(folder.resolve() / "checkpoints")
         drive(ExecutionPlan(self, data, resources, hooks, folder, checkpoints, alone=alone))
         if control.fault:
-            raise HaltedError(control.fault, "The same command runs what is left.")
+            raise HaltedError(control.fault, "The same command runs the remaining runs.")
         return self.failed, bool(control.ending)
 
     def next(self) -> tuple[TrialRequest, bool] | None:
-        """Return the next job and that it is new; None when all were handed out."""
+        """Return the request for the next job, and true since it is new; None if all jobs were handed out."""
         number = len(self.requests)
         job = next(islice(self.jobs.values(), number, None), None)
         if job is None:
@@ -100,20 +102,20 @@ class Batch:
 
     @property
     def exhausted(self) -> bool:
-        """Whether all jobs have ended."""
+        """Return whether all jobs have ended."""
         return self.ended == len(self.jobs)
 
     @property
     def code(self) -> set[str]:
-        """The names in the jobs; some may load third-party code."""
+        """Return the names of algorithms, data sets and models in the jobs, which may be names of third-party code."""
         return set(chain.from_iterable(job.spec.code for job in self.jobs.values()))
 
     def spec(self, request: TrialRequest) -> TrialSpec:
-        """Return the trial that a request runs."""
+        """Return the specification of a requested job."""
         return self.jobs[request.trial_id].spec
 
     def _take(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Keep what a job measured, on the disk, and say how it ended."""
+        """Append the results of a job that ended to the file, unless it failed. Print how it ended."""
         job, why = self.jobs[request.trial_id], ""
         if outcome.status == Status.FAILED:
             self.failed += 1
@@ -121,12 +123,12 @@ class Batch:
         else:
             tags = run_tags(RunKind.REPRODUCE, job.spec, outcome)
             history = []
-            for entry in outcome.history:  # JSON has no word for the rest
+            for entry in outcome.history:  # JSON has no NaN and no infinity
                 history.append({k: value for k, value in entry.items() if math.isfinite(value)})
             self.done[job.id] = Done(tags, history, outcome.seconds)
             content = {"format": FORMAT, "id": job.id, "name": job.name}
             with writing(self.path), self.path.open("a", encoding="utf-8") as file:
-                # The line before may be torn.
+                # The previous line may be incomplete.
                 file.write("\n" + dumps(content | self.done[job.id]._asdict()))
                 file.flush()
                 os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""A configuration as a person asks for it, as a run and as a Ray Tune trainable for searches of their own (docs/python.md)."""
+"""The request for a single run, and a Ray Tune trainable made from it for searches by Tune itself (docs/python.md)."""
 
 import os
 from collections.abc import Mapping
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from ray import tune
 
 DEFAULTS = {"algorithm": "fedavg", **Scenario("digits", "logreg", "iid").names()}
-"""The scenario and algorithm of a run for which nothing else is given."""
+"""The algorithm and the scenario of a run for which no others are requested."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request for a run. `base` is the content of a configuration, or {}. It is replaced by `names` that are not None
-    and by `values` (hyperparameters or settings by name).
+    """A request for a run. `base` is the content of a configuration file, or {}. `names` (algorithm, dataset, model and
+    heterogeneity) that are not None replace those in `base`, and `values` its hyperparameters and settings.
     """
 
     base: Mapping[str, Any]
@@ -39,11 +39,11 @@ class Request:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def spec(self) -> TrialSpec:
-        """Return the trial; raise one `UserError` with every fault."""
+        """Return the specification of the run. Raise one `UserError` with every fault of the request."""
         faults, base = Faults("run"), self.base
         names = DEFAULTS | only(base, DEFAULTS) | stated(self.names)
         params, settings = dict(base.get("params", {})), dict(base.get("settings", {}))
-        with suppress(UserError):  # check_run says so
+        with suppress(UserError):  # `check_run` notes an unknown algorithm
             ranges = algorithms.resolve(names["algorithm"]).ranges()
             for key, value in self.values.items():
                 if key in Settings.model_fields:
@@ -65,8 +65,8 @@ class Request:
 
 
 def trainable(request: Request, data_root: str | None, device: str) -> "type[tune.Trainable]":
-    """Return the trainable of a request. Its data set is loaded here, once. Its `config` holds hyperparameters or settings
-    by name, and perhaps `seed`. Raises `UserError` for a request that cannot be run as it stands.
+    """Return a Ray Tune trainable for the run, and load its data set. Tune's `config` may have hyperparameters and settings
+    by name, and `seed`. Raise `UserError` if the request cannot be run with an empty `config`.
     """
     from ray import tune
 
@@ -91,12 +91,12 @@ def trainable(request: Request, data_root: str | None, device: str) -> "type[tun
 
 
 def _config(request: Request, device: str, config: Mapping[str, Any]) -> TrialConfig:
-    """Return the trial of a request, with values replaced by Tune's `config`. Raises `UserError` for what cannot be run."""
+    """Return the trial of a request with the values in Tune's `config`. Raise `UserError` if it cannot be run."""
     values = {}
     for name, value in config.items():
         values[name] = value.item() if isinstance(value, np.generic) else value
     seed = values.pop("seed", request.seed)
-    # Tune runs a trial in a folder of its own; a relative path is meant from where Tune began.
+    # Tune runs a trial in a folder of its own, but relative paths are relative to where Tune was started.
     with chdir(os.environ.get("TUNE_ORIG_WORKING_DIR", ".")):
         spec = replace(request, values={**request.values, **values}, seed=seed).spec()
     return TrialConfig(spec, device=device)

@@ -1,4 +1,4 @@
-"""Single runs outside a sweep, in this process: `suite run` and `suite replay`."""
+"""Single runs in this process, outside a sweep: `suite run` and `suite replay`."""
 
 import json
 import math
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 OnEvaluation = Callable[[dict[str, float]], None]
 EXPERIMENT = "runs"
-"""The MLflow experiment of runs that belong to no study."""
+"""The MLflow experiment for runs outside a study."""
 UNEQUAL = {"round_seconds", "evaluation_seconds", *DERIVED}
-"""Metrics that differ in every run, and those derived from other metrics."""
+"""Metrics that replays do not compare: times, and metrics derived from others."""
 ROUNDING = {"float64": 1e-6, "float32": 1e-2, "tf32": 5e-2, "bf16": 5e-2}
-"""The difference allowed between devices after training, by precision, since rounding grows."""
+"""The allowed difference of a metric between devices, by precision. It is large, since rounding errors grow in training."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """An ended run, and its `result` as it is recorded."""
+    """A run that has ended: its specification, its simulation, and its result in the form that is recorded."""
 
     spec: TrialSpec
     simulation: Simulation
@@ -53,22 +53,24 @@ class Finished:
 
     @property
     def history(self) -> list[dict[str, float]]:
-        """One flat dict an evaluation, that of round 0 first: metrics, and counters since round 1."""
+        """Return a flat dict per evaluation, from round 0 on, with its metrics and the counters summed up to it."""
         return self.simulation.history
 
     @property
     def status(self) -> Status:
-        """Finished, or diverged."""
+        """Return `finished` or `diverged`."""
         return self.result.status
 
     @property
     def val_score(self) -> float:
-        """Mean of the last three evaluations on validation data, NaN without any; the untrained model's if it diverged."""
+        """Return the mean validation score of the last three evaluations, or the untrained model's score if the run diverged.
+        Return NaN if there are no validation data.
+        """
         return self.result.score(f"val_{self.simulation.task.metric}")
 
     @property
     def test_score(self) -> float:
-        """The same on test data, as leaderboards count it."""
+        """Return the mean test score of the last three evaluations, or the untrained model's score if the run diverged."""
         return self.result.score(f"test_{self.simulation.task.metric}")
 
     def __repr__(self) -> str:
@@ -81,14 +83,14 @@ class Finished:
         )
 
     def plot(self) -> "Plot":
-        """Draw its scores against rounds, which a notebook shows."""
+        """Return a chart of the scores against rounds, which a notebook shows."""
         from reports.page.notebook import run_plot
 
         name = f"{self.spec.algorithm} on {self.spec.scenario}"
         return run_plot(name, self.history, self.simulation.task.metric)
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return the history, a row an evaluation."""
+        """Return the history with a row per evaluation."""
         return frame(self.history)
 
     def record(
@@ -97,7 +99,9 @@ class Finished:
         tracking_uri: str | None = None,
         model: Path | None = None,
     ) -> str:
-        """Record it in the MLflow experiment `runs`, with the `model` saved in a folder; return its id. Raises `UserError`."""
+        """Record the run in the MLflow experiment `runs`, with the files of the saved `model` in a folder, if given. Return the
+        MLflow run's id. Raise `UserError` if the store cannot be written.
+        """
         from suite.tracking.store import Store
 
         store, spec = Store(usual(tracking_uri), Path(storage)), self.spec
@@ -116,7 +120,7 @@ class Finished:
         return run_id
 
     def save(self, folder: Path | str) -> None:
-        """Keep the final server model, and clients' own, for `suite.load_model`; raise `UserError` as `check_folder`."""
+        """Write the final server model and clients' own models for `suite.load_model`. Raise `UserError` as `check_folder`."""
         folder = Path(folder)
         check_folder(folder)
         with writing(folder):
@@ -132,11 +136,13 @@ def execute(
     memory: float | None = None,
     halved: dict[str, int] | None = None,
 ) -> Finished:
-    """Run a spec to its end in this process; `memory` is its budget in bytes, `halved` as recorded."""
+    """Run a specification to its end in this process. `memory` is the budget in bytes for clients computed at once. `halved`
+    is that of the `TrialResult` of a run to repeat.
+    """
     started = time.perf_counter()
 
     def evaluated(entry: dict[str, float]) -> None:
-        nonlocal started  # a store may be opened there, which is no time of the run's
+        nonlocal started  # the time of the callback, which may open a store, does not count
         began = time.perf_counter()
         on_evaluation(entry)
         started += time.perf_counter() - began
@@ -149,14 +155,14 @@ def execute(
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `UserError` where a folder holds anything but a saved model, or cannot be used."""
+    """Raise `UserError` if a folder holds files but no saved model, or cannot be used."""
     with writing(folder):
         if folder.exists() and any(folder.iterdir()) and not (folder / CARD).exists():
             raise UserError(f"cannot save a model in {folder}: it holds other files")
 
 
 class RecordedRun(NamedTuple):
-    """A recorded run: its `name` in messages, how it `ran` (`suite.tracking.tags.run_tags`), and the history to compare."""
+    """A recorded run: its `name` in messages, how it `ran` (see `suite.tracking.tags.run_tags`), and the history to compare."""
 
     name: str
     spec: TrialSpec
@@ -165,7 +171,7 @@ class RecordedRun(NamedTuple):
 
 
 def recorded_run(store: "Store", run_id: str) -> RecordedRun:
-    """Return one of MLflow's runs. Raises `UserError` for a run that is not a trial's."""
+    """Return the MLflow run whose id begins with `run_id`. Raise `UserError` if it is not the run of a trial."""
     record = store.get(run_id)
     name = f"run {record.run_id}"
     try:
@@ -180,13 +186,13 @@ def recorded_run(store: "Store", run_id: str) -> RecordedRun:
 
 
 def sample(tables: "Tables", count: int) -> Iterator[RecordedRun]:
-    """Yield at most `count` finished trials of these tables, drawn at random."""
+    """Yield at most `count` finished trials of these tables, drawn at random without replacement."""
     rows = tables.frame([*PLAIN, *CURVES])
     rows = rows[rows["status"] == "finished"]
     for row in rows.sample(min(count, len(rows))).to_dict("records"):
         spec, code = spec_of(row), tables.facts[row["sweep"]].code
         ran = {key: row[key] for key in ("execution", "device") if row[key]}
-        if row["chunk"] == row["chunk"]:  # NaN where the whole group was one
+        if row["chunk"] == row["chunk"]:  # NaN if all clients were computed at once
             ran["chunk"] = int(row["chunk"])
         ran["halved"] = json.loads(row["halved"] or "{}")
         ran["fingerprint"] = row["partition_fingerprint"]
@@ -196,7 +202,9 @@ def sample(tables: "Tables", count: int) -> Iterator[RecordedRun]:
 
 
 class Replay(NamedTuple):
-    """A recorded run run again: what differs, and why only rounding had to agree ("": every bit had to)."""
+    """The repetition of a recorded run, and its differences from it. `near` is why rounding errors are allowed, or "" if none
+    are.
+    """
 
     run: Finished
     differences: list[str]
@@ -204,13 +212,14 @@ class Replay(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether every bit had to agree, and does."""
+        """Return whether every bit had to agree, and does."""
         return not (self.near or self.differences)
 
 
 def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvaluation) -> Replay:
-    """Repeat a recorded run with its execution and chunk, and compare its metrics up to where it was stopped. Every bit
-    must agree; without the recorded device, differences up to `ROUNDING` times the larger of the value and 1 are allowed.
+    """Repeat a recorded run with its execution and chunk, and compare its metrics at each recorded round. Every bit must agree.
+    On another device a value v may differ by up to `ROUNDING` times max(1, |v|). Raise `UserError` if third-party code has
+    changed.
     """
     spec, ran = recorded.spec, recorded.ran
     plugins.refuse_changed(ran.get("code", {}), recorded.name)
@@ -233,7 +242,7 @@ def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvalua
         repeated = rounds.get(int(entry["round"]), {})
         for metric in sorted(entry.keys() - {"round"}):
             was, now = entry[metric], repeated.get(metric, math.nan)
-            # NaN is equal to nothing.
+            # Written so that a missing value, which is NaN, differs.
             if not (now == was or abs(now - was) <= tolerance * max(1.0, abs(was))):
                 where = f"{metric} at round {entry['round']}"
                 differences.append(f"{where}: recorded {was!r}, now {now!r}")

@@ -103,9 +103,7 @@ class Store:
         direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
         host = urlparse(self.address).hostname
         if host in ("127.0.0.1", "localhost") and host not in direct:
-            os.environ["no_proxy"] = (
-                f"{direct},{host}"  # a proxy cannot reach this machine's own host
-            )
+            os.environ["no_proxy"] = f"{direct},{host}"  # a proxy would not reach it
         with contextlib.ExitStack() as stack:
             if tracking_uri is None:
                 with writing(storage):
