@@ -1,1 +1,1 @@
-"""Results, from the tracking store alone."""
+"""Results of sweeps, read from their tables: leaderboards, reports, and Optuna studies."""

@@ -1,4 +1,4 @@
-"""Leaderboards and the audits of their rows: a function of tables and of what is asked of them (`Query`)."""
+"""Leaderboards and the audits of their rows, made from tables by a `Query`."""
 
 from __future__ import annotations
 
@@ -44,18 +44,20 @@ if TYPE_CHECKING:
 
 AT_THE_END = ("worst_clients", "client_spread", "personal", "fine_tuned", "unseen")
 METRICS = ("score", "best", *AT_THE_END, "loss", "top5")
-"""The values of `--metric` (docs/leaderboards.md). `AT_THE_END` are measured at the last evaluations only."""
-IN_TURN = ["entry_id", "sweep", "split", "partition", "tuning", "seed"]
+"""The values of `--metric` (docs/leaderboards.md). Those in `AT_THE_END` are measured at a run's last evaluations only."""
+RUN_ORDER = ["entry_id", "sweep", "split", "partition", "tuning", "seed"]
 ABOUT = [*KEYS, "facts", "going", "page", "own_models", "test_samples"]
-"""The columns that final runs take from their entries."""
-ADDED = "who adds some until a difference shows sees false ones in more than 5 % of boards"
+"""The columns that final runs take from the table of their entries."""
+ADDED = "adding runs until a difference shows finds false ones in more than 5 % of leaderboards"
 NONE_YET = "there are no final runs yet: finish the sweep with --resume"
 Curve = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """Which final runs to compare (`where`: column values), and by which metric and cost. Raises `UserError` for unknown names."""
+    """The choice of final runs to compare (`where`: values by column), and of the metric, its target, and the cost at which
+    runs are compared (`at`). Raises `UserError` for unknown names.
+    """
 
     where: Mapping[str, Any] = field(default_factory=dict)
     metric: str = "score"
@@ -63,43 +65,42 @@ class Query:
     at: str = "rounds"
 
     def __post_init__(self) -> None:
-        asked = [("metric", self.metric, METRICS), ("cost", self.at, COSTS)]
-        for kind, name, choices in [*asked, *product(["column"], self.where, [PLAIN])]:
+        names = [("metric", self.metric, METRICS), ("cost", self.at, COSTS)]
+        for kind, name, choices in [*names, *product(["column"], self.where, [PLAIN])]:
             if name not in choices:
                 raise unknown(kind, name, choices)
         if self.at != "rounds" and self.metric in AT_THE_END:
-            raise UserError(f"metric {self.metric} is of the end of runs alone: give no --at")
+            raise UserError(f"metric {self.metric} is measured only at the end: omit --at")
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows with the values `where`, as a person writes them. Columns that the frame lacks are ignored."""
+        """Return the rows whose columns have the values `where`, compared as text. Ignore columns that the frame lacks."""
         for name, value in self.where.items():
-            if name == "algorithm":  # of a third party by its short name too
+            if name == "algorithm":  # the class name of third-party code suffices
                 frame = frame.loc[[is_named(cell, str(value)) for cell in frame[name]]]
             elif name in frame:
-                # Whole numbers of columns with gaps are floats.
+                # Pandas has floats for the whole numbers of a column with missing values.
                 cells = frame[name].astype(str).str.lower().str.removesuffix(".0")
                 frame = frame[cells == str(value).lower().removesuffix(".0")]
         return frame
 
 
 def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
-    """Return the leaderboard of all sweeps of these tables. The default target is their studies'. Unfinished scenarios
-    are `interim`.
-    Raises `UserError` where there are no runs, or a metric was not recorded.
+    """Return the leaderboard of all sweeps in these tables. The default target is that of their studies. Entries of unfinished
+    scenarios are in `interim`. Raise `UserError` if there is no row, or the metric was not recorded.
     """
     query = query or Query()
     entries, finals = query.rows(tables.entries), query.rows(tables.finals)
     ended = finals[finals["status"] != Status.FAILED].merge(tables.entries[ABOUT], on=KEYS)
-    sound, there = ended[~ended["going"]], {*zip(ended["sweep"], ended["entry_id"], strict=True)}
+    ranked, with_runs = ended[~ended["going"]], {*map(tuple, ended[KEYS].to_numpy())}
     going = entries[entries["going"]]
     standing, notes = _standings(tables, going), []
     for entry in each(entries[~entries["going"]]):
-        if (entry.sweep, entry.entry_id) not in there:
+        if (entry.sweep, entry.entry_id) not in with_runs:
             notes.append(_note(tables, entry))
-    if sound.empty and not standing:
+    if ranked.empty and not standing:
         none = NONE_YET if tables.finals.empty else "no final run has all of these values"
         raise UserError("\n".join(["there is no row to show", *notes]) if notes else none)
-    board = _ranked(tables, query, sound)
+    board = _ranked(tables, query, ranked)
     shown = set(map(attrgetter("sweep"), (*board.rows, *standing)))
     cuts, looks, studies, searched = list[str](), list[str](), set[str](), dict[str, str]()
     for sweep in only(tables.facts, shown).values():
@@ -107,7 +108,7 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
             cuts.append(f"{sweep.name} was {sweep.cut}.")
         if sweep.looks:
             counts = ", ".join(map(str, sweep.looks))
-            before = f"{sweep.name} was ranked before with {counts} final runs an entry"
+            before = f"{sweep.name} was ranked before with {counts} final runs per entry"
             looks.append(f"{before}; {ADDED}.")
         studies.add(sweep.study_name)
         searched[sweep.name] = searched_by(sweep.study["sampler"], sweep.study["trials"], LAG)
@@ -129,7 +130,7 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
 
 
 def _note(tables: Tables, entry: Any) -> str:
-    """Say why an entry has no row."""
+    """Return a sentence that says why an entry has no row."""
     finals = tables.finals
     runs = finals[(finals["sweep"] == entry.sweep) & (finals["entry_id"] == entry.entry_id)]
     if runs.empty:
@@ -138,11 +139,11 @@ def _note(tables: Tables, entry: Any) -> str:
     errors = runs["error"].dropna()
     why = "" if errors.empty else f" ({reason(errors.iloc[-1])})"
     name = f"{Scenario.of(entry)}: {short(entry.algorithm)}"
-    return f"{name} has no row: of its runs in {entry.sweep} none came to an end: {ends or 'none'}{why}."
+    return f"{name} has no row, since none of its runs in {entry.sweep} succeeded: {ends or 'no runs'}{why}."
 
 
 def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
-    """Return the rows of final runs with their audits."""
+    """Return the leaderboard of these final runs, with an audit in each row."""
     import pandas as pd
 
     targets, margins = set[Any](), set[Any]()
@@ -152,12 +153,12 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
         margins.add(study.get("margin"))
     if query.target is None and len(targets - {None}) == 1:
         query = replace(query, target=(targets - {None}).pop())
-    # As studies list their scenarios, whichever trials ended first; of equal ones the older sweep is first.
-    places = {"entry_id": tables.entries["entry_id"].unique().tolist(), "sweep": [*tables.facts]}
+    # Entries stay in the order of their study, and runs of one entry in the order in which sweeps began.
+    orders = {"entry_id": tables.entries["entry_id"].unique().tolist(), "sweep": [*tables.facts]}
     finals = finals.sort_values(
-        IN_TURN, key=lambda c: c.map(places[c.name].index) if c.name in places else c
+        RUN_ORDER, key=lambda c: c.map(orders[c.name].index) if c.name in orders else c
     )
-    # Rows have scores at equal rounds alone; curves have the rest.
+    # Rows have only scores at equal rounds. Other comparisons need the curves.
     more = query.target is not None or (query.metric, query.at) != ("score", "rounds")
     histories = tables.histories(CURVES[1:]) if more else dict[Key, History]()
     rows = []
@@ -179,7 +180,7 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
 
 
 def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
-    """Return a final run with the columns `COMPARED` of leaderboards, as `query` asks for them, and its costs until the target."""
+    """Return a final run's row with the columns `COMPARED` by a query, and with its costs until the target was reached."""
     task, settings = run["metric"], json.loads(run["settings"])
     named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
     end = {"worst_clients": "worst10", "client_spread": "spread"}.get(query.metric, query.metric)
@@ -188,19 +189,19 @@ def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
     lost, score, curve = is_lost(run, name), run["test_score"], Curve()
     if (query.metric, query.at) != ("score", "rounds"):
         score, curve = _course(run, history, query, name, lost)
-    # Beside a score stands what is of the same evaluations.
+    # Metrics over clients are left out if the score is that of other evaluations.
     other = query.at != "rounds" or query.metric in ("best", "fine_tuned")
     clients = dict.fromkeys(("worst_clients", "client_spread"), nan) if other else {}
     aimed = query.target is not None and not lost
     reached = metrics.reach(history, task, query.target or 0.0) if aimed else {}
-    apart = {"partition_seed", "execution", "chunk", *json.loads(run["params"])}
+    excluded = {"partition_seed", "execution", "chunk", *json.loads(run["params"])}
     return {
         **run,
         "compared": metric,
         "score": score,
         "lost": lost,
         "curve": curve,
-        "shared": dumps({"metric": settings.get("metric"), **without(settings, apart)}),
+        "shared": dumps({"metric": settings.get("metric"), **without(settings, excluded)}),
         "warm": run["warm_start"] is not None,
         **clients,
         **dict.fromkeys(REACHED, nan),
@@ -209,7 +210,9 @@ def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
 
 
 def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> tuple[float, Curve]:
-    """Return a run's score, and its course over the cost that is equal. A lost run has the untrained model's score and no course."""
+    """Return a run's score, and its curve as pairs of cost and value; at equal rounds the curve is empty. A lost run has the
+    score of the untrained model and no curve. Raise `UserError` if the metric was not recorded.
+    """
     wanted = {name, *COSTS[query.at]}
     evaluations = [entry for entry in history if wanted & entry.keys()]
     for metric in ([] if lost else [name]) + ([metrics.CLOCK] if query.at == "seconds" else []):
@@ -217,12 +220,12 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
             hint = ": give the level +speed(sigma)" if metric == metrics.CLOCK else ""
             where = f"sweep {run['sweep']!r} ({run['dataset']}, {run['heterogeneity']})"
             raise UserError(f"{metric} is not recorded in {where}{hint}")
-    first = metrics.untrained(evaluations, name)
+    untrained = metrics.untrained(evaluations, name)
     if lost:
-        return first, ()
+        return untrained, ()
     values, costs = list[float](), list[float]()
     for entry in evaluations:
-        values.append(entry.get(name, first))
+        values.append(entry.get(name, untrained))
         costs.append(metrics.cost_until(entry, query.at))
     if query.metric == "best":
         better = max if direction(run["metric"]) == "maximize" else min
@@ -232,7 +235,9 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
 
 
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
-    """Return the standings of entries in unfinished scenarios, best first in each; references and entries without a score are last."""
+    """Return the standings of these entries of unfinished scenarios, best validation score first in each scenario. References
+    and entries without a score come last.
+    """
     groups = defaultdict[Ongoing, list[tuple[float, Standing]]](list)
     for row in each(entries):
         study, sign = tables.facts[row.sweep].study, TASKS[row.metric].sign
@@ -262,7 +267,7 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
 
 
 def _audit(trials: pd.DataFrame, finals: pd.DataFrame) -> Audit:
-    """Return the facts of an entry's searches. The winner of each ran again in some of its `finals`."""
+    """Return the audit of an entry's searches from their search trials and their final runs."""
     entry, audits = finals["facts"].iloc[0], []
     for replicate, own in trials[trials["kind"] == "search"].groupby("replicate"):
         ran = finals[finals["replicate"] == replicate]

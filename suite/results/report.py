@@ -1,4 +1,4 @@
-"""`suite report`: what a report shows, read from tables, and written."""
+"""The data of `suite report`, read from tables, and its files."""
 
 import time
 from collections.abc import Iterable
@@ -19,12 +19,12 @@ from trials.run.outcome import Status, reason
 from trials.scoring.metrics import COSTS, cost_until
 
 FAILED = ("sweep", "entry", "trial_id", "kind", "seed", "status", "metric")
-"""The columns read of runs that may have failed, beside the reason."""
+"""The columns to read of runs that may have failed, besides the reason of the failure."""
 
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """The files that `suite report` wrote."""
+    """The paths of the page and of the charts that `suite report` wrote."""
 
     page: Path
     figures: tuple[Path, ...]
@@ -37,7 +37,9 @@ def write(
     server: str,
     forms: Iterable[str] = (),
 ) -> WrittenReport:
-    """Write `report.html` and `figures/` in these forms below a folder. Raises `UserError` where one of the files is someone else's."""
+    """Write `report.html` to a folder, and its charts in these file formats to the subfolder `figures`. `server` is the address
+    of MLflow's pages. Raise `UserError` if one of the files exists and is not from a report.
+    """
     from reports.page.page import build
 
     page, drawn = build(read(tables, query, server), forms)
@@ -47,7 +49,7 @@ def write(
 
 
 def read(tables: Tables, query: Query, server: str) -> ReportData:
-    """Return the data of a report: everything it shows."""
+    """Return the data of a report on the final runs of a query."""
     board = read_leaderboard(tables, query)
     trials = {}
     for row in board.rows:
@@ -66,7 +68,7 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
 
 
 def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
-    """Yield the curves of the rows' final runs, except runs without a usable score."""
+    """Yield the test curves of the leaderboard's final runs, except of runs without a usable score."""
     finals = {final["run_id"]: final for final in tables.finals.to_dict("records")}
     histories = tables.histories(["test", *map("{}_curve".format, COSTS["bytes"])])
     for row in board.rows:
@@ -91,7 +93,7 @@ def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
 
 
 def _failures(tables: Tables, query: Query) -> Iterable[Failure]:
-    """Yield the runs of a query that failed or diverged, and its final runs without a finite score."""
+    """Yield the runs of a query that failed or diverged, and final runs whose score is not finite."""
     names = dict.fromkeys((*FAILED, "not_finite", "error", "run_id", *query.where))
     runs = query.rows(tables.frame(names, (*SEARCHES, *FINALS)))
     bad = runs["status"].isin([Status.FAILED, Status.DIVERGED])
@@ -111,7 +113,7 @@ def _failures(tables: Tables, query: Query) -> Iterable[Failure]:
 
 
 def _sweep(tables: Tables, name: str, searched: str) -> SweepFacts:
-    """Return the study, versions, seeds and fingerprints behind a sweep's rows, and the settings that its algorithms share."""
+    """Return what a report says about a sweep: its study, versions, seeds, fingerprints of partitions, and shared settings."""
     sweep, finals = tables.facts[name], tables.finals[tables.finals["sweep"] == name]
     study = {key: value for key, value in sweep.study.items() if value not in (None, {}, "")}
     settings = stated(study.get("settings", {}))

@@ -1,4 +1,4 @@
-"""Searches as Optuna's studies, for Optuna's tools: one for each entry, or for each replicate of its search."""
+"""The searches of a sweep as Optuna studies, for Optuna's tools: one study per entry, or per replicate of its search."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,17 +22,17 @@ from trials.run.outcome import Status, reason
 from trials.run.spec import Scenario
 from trials.scoring.metrics import TASKS
 
-optuna.logging.set_verbosity(optuna.logging.WARNING)  # it says of each study that it was made
+optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would announce each new study
 
 ATTRIBUTES = ("trial_id", "status", "origin", "source", "seed", "seconds")
 COLUMNS = (*ATTRIBUTES, "entry_id", "replicate", "params", "metric", "val_score", "error")
 STATES = {Status.PRUNED: TrialState.PRUNED, Status.FINISHED: TrialState.COMPLETE}
-"""All other endings are failures. A diverged trial is one, too: its score, the worst there is, would hide all others in a plot."""
+"""Optuna's states by status. Every other status is a failure, also `diverged`: its score would hide all others in a chart."""
 
 
 class SearchTrials(NamedTuple):
-    """One search of a sweep. Its `name` is unique in the sweep. It has the ended trials in the table's order, and its
-    study's attributes; the attribute `ranges` says in words what is searched.
+    """The ended trials of one search. `name` is unique in the sweep. `attributes` are those of the Optuna study, `ranges` are
+    distributions by hyperparameter, and `rows` has the trials in the order of the table.
     """
 
     name: str
@@ -42,21 +42,21 @@ class SearchTrials(NamedTuple):
 
 
 def searches_of(table: TrialTable) -> Iterator[SearchTrials]:
-    """Yield the searches of a sweep that have trials, in the order of its study."""
+    """Yield the searches of a sweep that have ended trials, in the order of its study."""
     rows, sweep = table.columns([*COLUMNS, "round", "val"], ("search",)), table.facts
     for entry in sweep.entries:
-        for key, own in rows[rows["entry_id"] == entry.id].groupby("replicate"):
-            ranges, replicate = _ranges(entry.space, own), str(key)
+        for key, trials in rows[rows["entry_id"] == entry.id].groupby("replicate"):
+            ranges, replicate = _ranges(entry.space, trials), str(key)
             attributes = entry.model_dump(include={"id", "algorithm", "metric", *Scenario._fields})
             attributes |= {"sweep": sweep.name, "sweep_id": sweep.id, "replicate": replicate}
             attributes["ranges"] = str(ranges)
             name = f"{entry.name} · {replicate}" if replicate else entry.name
-            yield SearchTrials(name, attributes, ranges, own)
+            yield SearchTrials(name, attributes, ranges, trials)
 
 
 def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> dict[str, Any]:
-    """Return each searched name's range as an Optuna distribution. It is widened to hold the tried values, since Optuna
-    compares only trials of one range. Numbers mixed with words become choices.
+    """Return an Optuna distribution for each searched hyperparameter. It includes all tried values, since Optuna compares only
+    trials with equal distributions. If some values are not numbers, it is categorical.
     """
     tried, ranges = [*map(json.loads, rows["params"])], dict[str, Any]()
     for name, declared in space.items():
@@ -72,12 +72,12 @@ def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a plain value as it is, any other as JSON."""
+    """Return text, a number or None as it is, and any other value as JSON, since Optuna stores nothing else."""
     return value if isinstance(value, str | int | float | None) else json.dumps(value)
 
 
 def _trial(row: Row, ranges: Mapping[str, Any]) -> FrozenTrial:
-    """Return a row as an Optuna trial."""
+    """Return a row of a table as an Optuna trial with these distributions."""
     values = {name: _plain(value) for name, value in json.loads(row["params"]).items()}
     searched = only(values, ranges)
     attributes = {name: row[name] for name in ATTRIBUTES if pd.notna(row[name])}
@@ -99,7 +99,7 @@ def _trial(row: Row, ranges: Mapping[str, Any]) -> FrozenTrial:
 
 
 def add(search: SearchTrials, storage: BaseStorage) -> optuna.Study:
-    """Add missing trials to the study in a storage, which is made where there is none. Return the study."""
+    """Add the missing trials of a search to its Optuna study in a storage. Create the study if necessary, and return it."""
     study = optuna.create_study(
         storage=storage,
         study_name=f"{search.attributes['sweep']}: {search.name}",
@@ -108,18 +108,18 @@ def add(search: SearchTrials, storage: BaseStorage) -> optuna.Study:
     )
     for name, value in search.attributes.items():
         study.set_user_attr(name, value)
-    there = {trial.user_attrs["trial_id"] for trial in study.get_trials(deepcopy=False)}
-    fresh = search.rows[~search.rows["trial_id"].isin(there)].to_dict("records")
-    study.add_trials(map(partial(_trial, ranges=search.ranges), fresh))
+    stored = {trial.user_attrs["trial_id"] for trial in study.get_trials(deepcopy=False)}
+    missing = search.rows[~search.rows["trial_id"].isin(stored)].to_dict("records")
+    study.add_trials(map(partial(_trial, ranges=search.ranges), missing))
     return study
 
 
 def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
-    """Update the studies in a storage from tables. New trials come last, since a browser knows the others by number."""
+    """Update the Optuna studies in a storage from tables. Add new trials at the end, so that the numbers of others stay."""
     searches = [*chain.from_iterable(map(searches_of, tables))]
     current = [search.attributes for search in searches]
     for study in storage.get_all_studies():
-        # A study has one range for all of its trials, and a sweep that began anew may have the old one's name.
+        # Its ranges may have been widened, or another sweep may have got its name.
         if study.user_attrs not in current:
             storage.delete_study(storage.get_study_id_from_name(study.study_name))
     for search in searches:
@@ -127,7 +127,9 @@ def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
 
 
 def study_of(table: TrialTable, name: str) -> optuna.Study:
-    """Return the search of an entry; ` · t1` at the end of its name selects a replicate. Raises `UserError` where there is none."""
+    """Return the Optuna study of an entry's search by the entry's name, with ` · t1` at its end for the replicate `t1`. Raise
+    `UserError` for an unknown name.
+    """
     searches = {search.name: search for search in searches_of(table)}
     if name not in searches:
         raise unknown(f"entry of sweep {table.facts.name}", name, searches)
@@ -135,16 +137,18 @@ def study_of(table: TrialTable, name: str) -> optuna.Study:
 
 
 def export(table: TrialTable, path: Path) -> list[str]:
-    """Write a sweep's searches into a new SQLite file; return their names. Raises `UserError` if there are none or writing fails."""
+    """Write a sweep's searches as Optuna studies to a new SQLite file, and return the studies' names. Raise `UserError` if the
+    file exists, no search trial has ended, or writing fails.
+    """
     if path.exists():
-        raise UserError(f"{path}: must be the name of a file that is not there yet")
+        raise UserError(f"{path}: must be the name of a file that does not exist yet")
     searches = [*searches_of(table)]
     if not searches:
         raise UserError(f"no search trial of sweep {table.facts.name} has ended")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:
-            part.touch()  # which says in words why it cannot be
+            part.touch()  # its error is easier to read than SQLite's
             storage = RDBStorage(f"sqlite:///{part.absolute()}")
             names = [add(search, storage).study_name for search in searches]
             storage.remove_session()

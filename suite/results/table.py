@@ -1,7 +1,7 @@
-"""The table of a sweep, `runs/NAME/trials.parquet`, a row a trial, and several of them as one.
+"""The table of a sweep, a Parquet file `runs/NAME/trials.parquet` with a row per trial, and several tables read as one.
 
-docs/table.md says what each column means. Any reader of Parquet opens it. The metadata of its schema holds the facts of
-the whole sweep (`TableFacts`), under `suite`.
+docs/table.md says what each column means. The metadata of the file's schema has the facts of the whole sweep (`TableFacts`)
+under the key `suite`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ pa: Any = Lazy("pyarrow")
 parquet: Any = Lazy("pyarrow.parquet")
 
 FILE = "trials.parquet"
-"""Its name in a sweep's folder."""
+"""The name of the table's file in a sweep's folder."""
 KEY = b"suite"
-"""The key of the facts in the schema's metadata."""
+"""The key of `TableFacts` in the metadata of the file's schema."""
 _TYPES = (
     ("string", "sweep study trial_id kind entry_id entry algorithm paper dataset model"),
     ("string", "heterogeneity metric"),
@@ -65,10 +65,10 @@ _TYPES = (
     ("string", "version torch_version numba_version git_commit run_id"),
 )
 COLUMNS = {name: kind for kind, names in _TYPES for name in names.split()}
-"""The Arrow type of each column besides the curves, in their order."""
+"""The Arrow type of each column except the curves, in the order of the file."""
 PLAIN = tuple(COLUMNS)
 NEEDED = ["trial_id", "kind", "replicate", "number", "seed", "status", "metric"]
-"""Columns with a value in each row."""
+"""Columns that have a value in each row."""
 CLIENTS = ("worst10", "spread", "personal", "fine_tuned", "unseen")
 CURVES = (
     *("round", "val", "test", "val_loss", "test_loss", "train_loss", "test_top5_accuracy"),
@@ -76,33 +76,37 @@ CURVES = (
     *("client_steps_curve", "sample_gradients_curve", "uploaded_bytes_curve"),
     *("downloaded_bytes_curve", "peer_bytes_curve", "simulated_time_curve"),
 )
-"""A trial's history, one value per evaluation. Search trials have `SEARCH_CURVES` only. NaN is a missing value, null a missing curve."""
+"""Columns with a list per trial, a value per evaluation. Search trials have only `SEARCH_CURVES`. A missing value is NaN, a missing curve null."""
 SEARCH_CURVES = ("round", "val", "test")
 SEARCHED = (
     *("sweep", "entry_id", "trial_id", "kind", "replicate", "number", "params", "status"),
     *("val_score", "error"),
 )
-"""The columns read of search trials. They are few, since these trials are many."""
+"""The columns to read of search trials, as few as possible, since there are many such trials."""
 SEARCHES, FINALS = ("search", "confirm"), ("final",)
 KEYS = ["sweep", "entry_id"]
 """The columns that identify an entry."""
 Key = tuple[str, str]
-"""A sweep and one of its entries, or of its trials."""
+"""The name of a sweep, and the id of one of its entries or trials."""
 Row = Mapping[Any, Any]
-"""A row of a table, by column."""
+"""A row of a table: its values by column."""
 History = list[dict[str, float]]
-"""The evaluations of a trial. Each has its `round` and those of the wanted metrics that are finite."""
+"""The evaluations of a trial: each has its `round`, and those requested metrics that are finite."""
 
 
 def curve_columns(metric: str, pooled: str) -> dict[str, str]:
-    """Return the metric of the history that each curve holds, for trials ranked by `metric`."""
+    """Return the name of the metric in each column of curves. Trials are ranked by `metric`, and names of metrics over
+    clients contain `pooled`.
+    """
     ends = {f"test_{end}": f"test_{pooled}_{end}" for end in CLIENTS}
     named = {"val": f"val_{metric}", "test": f"test_{metric}", **ends}
     return {name: named.get(name, name.removesuffix("_curve")) for name in CURVES}
 
 
 class EntryFacts(BaseModel, extra="forbid", frozen=True):
-    """An entry: its question, its ranges, notes of its trials and, after the end, the MLflow run of its `row` and its `tuned` file."""
+    """Facts about an entry of a sweep. At the end of the sweep `row` is the id of its leaderboard row's MLflow run, and `tuned` is
+    the text of its tuned file.
+    """
 
     id: str
     name: str
@@ -120,8 +124,8 @@ class EntryFacts(BaseModel, extra="forbid", frozen=True):
 
 
 class TableFacts(BaseModel, extra="forbid", frozen=True):
-    """Facts of a whole sweep. `cut`: the trials that a deadline left; `code`: the SHA-256 of third parties' code, by
-    name; `looks`: the final runs per entry at earlier rankings; `journal`: the journal's length in bytes.
+    """Facts about a whole sweep. `cut` says how a deadline shortened the search. `code` has the SHA-256 of third-party code by
+    name. `looks` has the final runs per entry at earlier rankings. `journal` is the length of the journal in bytes.
     """
 
     format: int = FORMAT
@@ -143,31 +147,31 @@ class TableFacts(BaseModel, extra="forbid", frozen=True):
 
 @dataclass(frozen=True)
 class TrialTable:
-    """The trials of one sweep: a `pyarrow.Table`, or the path of a file, which is read where columns are asked for."""
+    """The trials of one sweep. `source` is a `pyarrow.Table`, or the path of a file whose columns are read on demand."""
 
     facts: TableFacts
     source: Any
 
     def columns(self, names: Sequence[str], kinds: Collection[str] = ()) -> pd.DataFrame:
-        """Return these columns of the rows of these kinds (none: of all). Raises `UserError` where the file is damaged."""
+        """Return these columns of the trials of these kinds, by default of all trials. Raise `UserError` if the file is damaged."""
         import pyarrow.compute as pc
 
         rows = self.whole([*dict.fromkeys([*names, "kind"])])
         if kinds:
             rows = rows.filter(pc.is_in(rows["kind"], pa.array(list(kinds))))
         frame: pd.DataFrame = rows.select(list(names)).to_pandas()
-        for name in names:  # else pandas, by its version, has NaN for what is null
+        for name in names:  # some versions of pandas have NaN for null
             if COLUMNS.get(name) not in ("int64", "float64"):
                 frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
         if "sweep" in frame:
-            frame["sweep"] = self.facts.name  # a file may go by another name among others
+            frame["sweep"] = self.facts.name  # renamed if another sweep has the name in the file
         if isinstance(self.source, Path):
             with _reading(self.source):
                 _check(frame, {entry.id for entry in self.facts.entries})
         return frame
 
     def whole(self, names: Sequence[str] = PLAIN + CURVES) -> Any:
-        """Return these columns of it as a `pyarrow.Table`; raises as `columns` does."""
+        """Return these columns of all trials as a `pyarrow.Table`. Raise `UserError` if the file is damaged."""
         if not isinstance(self.source, Path):
             return self.source.select(names)
         with _reading(self.source):
@@ -177,23 +181,23 @@ class TrialTable:
 
 
 def schema() -> Any:
-    """Return the Arrow schema of all columns."""
+    """Return the Arrow schema of a table with all columns."""
     types = {name: pa.type_for_alias(kind) for name, kind in COLUMNS.items()}
     types |= dict.fromkeys(CURVES, pa.list_(pa.float64())) | {"round": pa.list_(pa.int32())}
     return pa.schema(types.items())
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Return rows as a `pyarrow.Table`; a column that a row lacks is null there."""
+    """Return rows as a `pyarrow.Table` with all columns. Values that a row lacks are null."""
     return pa.Table.from_pylist(list(rows), schema=schema())
 
 
 def write(path: Path, table: TrialTable) -> None:
-    """Write a table at once: a concurrent reader sees the former one. Raises `UserError` where the folder takes no file."""
-    # Of ranges the ends or the choices are written, not when they are searched: `other` is a function.
-    ranges = {"__all__": {"when", "searched", "under", "other"}}
-    apart: Any = {"entries": {"__all__": {"space": ranges}}}
-    text = table.facts.model_dump_json(exclude=apart, exclude_none=True)
+    """Write a table to a file, which replaces the former one only when it is complete. Raise `UserError` if writing fails."""
+    # Conditions of a search are left out, and `other`, which is a function.
+    conditions = {"__all__": {"when", "searched", "under", "other"}}
+    excluded: Any = {"entries": {"__all__": {"space": conditions}}}
+    text = table.facts.model_dump_json(exclude=excluded, exclude_none=True)
     with writing(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as part:
@@ -203,13 +207,15 @@ def write(path: Path, table: TrialTable) -> None:
 
 
 def read(path: Path) -> TrialTable:
-    """Open a table without reading its rows. Raises `UserError` where it is absent, damaged, larger than memory, or not this version's."""
+    """Open a table without reading its rows. Raise `UserError` if the file is missing, damaged, larger than this machine's
+    memory, or from another version.
+    """
     with _reading(path):
         file = parquet.ParquetFile(path)
         groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
         size = max(file.metadata.num_rows, sum(map(attrgetter("total_byte_size"), groups)))
         if size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
-            raise ValueError(f"this machine's memory does not hold the {size} bytes that it names")
+            raise ValueError(f"its {size} bytes do not fit into this machine's memory")
         content = json.loads((file.schema_arrow.metadata or {}).get(KEY, "{}"))
         check_format(f"table {path}", content.get("format"))
         if not file.schema_arrow.equals(schema()):
@@ -218,15 +224,15 @@ def read(path: Path) -> TrialTable:
 
 
 def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
-    """Raise `ValueError` for rows that no sweep with these `entries` can have written."""
+    """Raise `ValueError` if the rows cannot be those of a sweep with these entry ids."""
     for name in NEEDED:
         if name in frame and frame[name].isna().any():
             raise ValueError(f"{name} has no value in some rows")
-    double = "trial_id" in frame and frame["trial_id"].duplicated().any()
-    if double or ("entry_id" in frame and not frame["entry_id"].isin(entries).all()):
-        raise ValueError("a trial is there twice, or of no entry of its sweep")
-    if "metric" in frame and (strange := {*frame["metric"]} - TASKS.keys()):
-        raise ValueError(f"metric {min(strange)!r} is none of {', '.join(TASKS)}")
+    twice = "trial_id" in frame and frame["trial_id"].duplicated().any()
+    if twice or ("entry_id" in frame and not frame["entry_id"].isin(entries).all()):
+        raise ValueError("a trial is there twice, or belongs to no entry of its sweep")
+    if "metric" in frame and (unknown := {*frame["metric"]} - TASKS.keys()):
+        raise ValueError(f"metric {min(unknown)!r} is none of {', '.join(TASKS)}")
     params = TypeAdapter(dict[str, Any]).validate_json
     readers: Any = {"params": params, "settings": Settings.model_validate_json}
     for name, read_text in readers.items():
@@ -236,18 +242,18 @@ def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turn an error in reading a file into a `UserError` of one line."""
+    """Turn an error while the file is read into a `UserError` of one line."""
     try:
         yield
     except UserError:
         raise
-    except (OSError, ValueError) as error:  # Arrow's are among these, and pydantic's
+    except (OSError, ValueError) as error:  # errors of Arrow and pydantic are among these
         reason = str(error).splitlines()[0][:100]
         raise UserError(f"table {path} cannot be read: {reason}") from None
 
 
 class Tables:
-    """The trials of some sweeps, the oldest sweep first, read on demand."""
+    """The tables of several sweeps, the oldest sweep first. Their rows are read on demand."""
 
     def __init__(self, tables: Sequence[TrialTable]) -> None:
         self.tables = sorted(tables, key=lambda table: table.facts.began)
@@ -255,8 +261,9 @@ class Tables:
 
     @cached_property
     def entries(self) -> pd.DataFrame:
-        """Return a row per entry, in the order of studies: its `EntryFacts` (`facts`), the `page` of its row in MLflow,
-        its number of `finals`. `going` is true while the sweep goes on and the scenario lacks final runs.
+        """Return a row per entry, in the order of studies, with its `EntryFacts` in `facts`, the address of its leaderboard row
+        in MLflow in `page`, and its number of final runs in `finals`. `going` is true while the sweep is unfinished and an
+        entry of the same scenario lacks final runs.
         """
         import pandas as pd
 
@@ -281,61 +288,61 @@ class Tables:
 
     @cached_property
     def finals(self) -> pd.DataFrame:
-        """Return the final runs without their curves. `run_id` is unique, also where there is no run in MLflow."""
+        """Return the final runs without their curves. A trial without an MLflow run has SWEEP/TRIAL as its `run_id`."""
         rows = self.frame(PLAIN, FINALS)
-        named = rows["sweep"] + "/" + rows["trial_id"]
-        return rows.assign(run_id=rows["run_id"].where(rows["run_id"].astype(bool), named))
+        names = rows["sweep"] + "/" + rows["trial_id"]
+        return rows.assign(run_id=rows["run_id"].where(rows["run_id"].astype(bool), names))
 
     @cached_property
     def searches(self) -> dict[Key, pd.DataFrame]:
-        """Return the columns `SEARCHED` of each entry's search trials, ordered by number; entries without any are left out."""
+        """Return the search and confirming trials of each entry that has any, with the columns `SEARCHED`, sorted by number."""
         rows = self.frame(SEARCHED, SEARCHES)
         ordered = rows.sort_values(["replicate", "number", "kind", "trial_id"])
         return {(str(s), str(e)): trials for (s, e), trials in ordered.groupby(KEYS)}
 
     def frame(self, columns: Iterable[str], kinds: Collection[str] = ()) -> pd.DataFrame:
-        """Return these columns of the rows of these kinds (none: of all)."""
+        """Return these columns of the trials of these kinds in all tables, by default of all trials."""
         import pandas as pd
 
-        names, full = [*columns], []
+        names, frames = [*columns], []
         for table in self.tables:
             frame = table.columns(names, kinds)
-            full += [frame] if len(frame) else []
-        return pd.concat(full, ignore_index=True) if full else pd.DataFrame(columns=names)
+            frames += [frame] if len(frame) else []
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=names)
 
     def histories(self, columns: Collection[str]) -> dict[Key, History]:
-        """Return these curves of each final run, by sweep and trial."""
+        """Return the history of each final run, with the metrics of these columns, by sweep and trial id."""
         names = ["sweep", "trial_id", "metric", "round", *columns]
         rows = self.frame(names, FINALS).to_dict("records")
         return {(row["sweep"], row["trial_id"]): history_of(row, columns) for row in rows}
 
 
 def each(frame: pd.DataFrame) -> Iterable[Any]:
-    """Return the rows of a data frame, with its columns as attributes of any type."""
+    """Return an iterable of the rows of a data frame, as tuples with the columns as attributes."""
     return frame.itertuples(index=False)
 
 
 def history_of(row: Row, columns: Iterable[str]) -> History:
-    """Return the evaluations of a row, with the full names of metrics."""
+    """Return the history of a row's trial, with the metrics of these columns under their full names."""
     named = curve_columns(row["metric"], TASKS[row["metric"]].pooled)
     recorded = [column for column in columns if row[column] is not None]
     history = []
-    for at, round_number in enumerate(() if row["round"] is None else row["round"]):
+    for index, round_number in enumerate(() if row["round"] is None else row["round"]):
         evaluation: dict[str, float] = {"round": int(round_number)}
         for column in recorded:
-            if not isnan(value := float(row[column][at])):
+            if not isnan(value := float(row[column][index])):
                 evaluation[named[column]] = value
         history.append(evaluation)
     return history
 
 
 def is_lost(row: Row, metric: str) -> bool:
-    """Return whether a metric has no mean over the last evaluations, or the run diverged."""
+    """Return whether comparisons count a row's run as untrained: it diverged, or the metric has no finite final mean."""
     return outcome.lost(metric, row["status"], (row["not_finite"] or "").split())
 
 
 def spec_of(row: Row) -> TrialSpec:
-    """Return the spec of a row's trial: all that is needed to run it again."""
+    """Return the specification of a row's trial, by which it can be run again."""
     settings = Settings.model_validate_json(row["settings"])
     params = without(json.loads(row["params"]), Settings.model_fields)
     names = only(row, ("algorithm", *Scenario._fields, "seed"))
@@ -343,7 +350,7 @@ def spec_of(row: Row) -> TrialSpec:
 
 
 def nothing_in(storage: object) -> str:
-    """Say that a storage has no sweep yet, and what to do."""
+    """Return the message that a storage folder has no sweep yet, and what to do."""
     return (
         f"there is no sweep in {storage} yet: run one, or name another --storage or --tracking-uri"
     )

@@ -174,5 +174,5 @@ def test_a_sweep_is_continued_and_extended(swept: Result, storage: Path) -> None
     assert more.leaderboard is not None
     assert swept.leaderboard is not None
     assert [row.seeds for row in more.leaderboard.rows] == [3, 3]
-    assert "mine was ranked before with 2 final runs an entry" in " ".join(more.leaderboard.notes)
+    assert "mine was ranked before with 2 final runs per entry" in " ".join(more.leaderboard.notes)
     assert not any("ranked before" in note for note in swept.leaderboard.notes)
