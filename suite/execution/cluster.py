@@ -1,7 +1,4 @@
-"""The Ray cluster that trials run on: a new one on this machine, or a running one.
-
-Importing this module imports Ray, which takes seconds.
-"""
+"""The Ray cluster that trials run on: a new one on this machine, or a running one. Importing this module takes seconds."""
 
 import gc
 import logging
@@ -74,7 +71,6 @@ class Cluster:
 
     def slots(self, memory: int = 0) -> int:
         """Return how many trials of `memory` bytes fit on all living nodes, but at least 1; or `max_concurrent` if it is set.
-
         The nodes are counted anew every `REFRESH_SECONDS`, since they may join and leave a cluster.
         """
         if self.resources.max_concurrent is not None:
@@ -179,10 +175,8 @@ def address_of(address: str) -> str:
 
 @contextmanager
 def connect(resources: Resources) -> Iterator[Cluster]:
-    """Join the cluster at `resources.address` or start one on this machine, and leave or stop it at the end. If this process
-    uses Ray already, as a notebook may, use that cluster and leave it running.
-
-    Raise `UserError` if nothing answers at the address, or Ray does not start on this machine.
+    """Join the cluster at `resources.address`, or start one on this machine and stop it at the end. If this process uses Ray
+    already, as a notebook may, use that cluster and leave it running. Raise `UserError` if this fails.
     """
     with surroundings(None if resources.joins else TOKEN), ExitStack() as stack:
         if resources.joins:
@@ -194,8 +188,7 @@ def connect(resources: Resources) -> Iterator[Cluster]:
 
 
 def start(resources: Resources) -> Path:
-    """Start a cluster on this machine for this process and its workers alone, and return its folder. Raise `UserError` after
-    `STARTS` failures.
+    """Start a cluster for this process and its workers, and return its folder. Raise `UserError` after `STARTS` failures.
 
     Other machines and users can reach its ports, so it demands a random token, which is in the environment of these processes.
     """

@@ -29,9 +29,7 @@ class Estimates:
         self._sizes: dict[str, tuple[Footprint, int]] = {}
 
     def size(self, entry: Entry) -> tuple[Footprint, int]:
-        """Return the footprint of a trial of an entry, and the most such trials in a process. `memory_per_trial`, if set,
-        replaces the estimated memory.
-        """
+        """Return the footprint of an entry's trial, with `memory_per_trial` if that is set, and the most such trials in a process."""
         if entry.id not in self._sizes:
             spec, resources = self._default(entry), self.resources
             data = self._partition(spec)

@@ -19,9 +19,7 @@ REMEDY = "Nothing is lost: run the command again with --resume when that is mend
 
 
 class HaltedError(Exception):
-    """A fault of the machine or cluster that ended a sweep or a batch, such as a full disk. `remedy` says what to do then. The
-    exit code is 3.
-    """
+    """A fault of the machine or cluster, such as a full disk, that ended a sweep or batch. `remedy` says what to do. Exit code 3."""
 
     def __init__(self, fault: str, remedy: str = REMEDY) -> None:
         super().__init__(fault)

@@ -235,9 +235,7 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
 
 
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
-    """Return the standings of these entries of unfinished scenarios, best validation score first in each scenario. References
-    and entries without a score come last.
-    """
+    """Return standings in unfinished scenarios, by best validation score. References and entries without a score come last."""
     groups = defaultdict[Ongoing, list[tuple[float, Standing]]](list)
     for row in each(entries):
         study, sign = tables.facts[row.sweep].study, TASKS[row.metric].sign

@@ -77,7 +77,6 @@ def _plain(value: Any) -> Any:
 
 
 def _trial(row: Row, ranges: Mapping[str, Any]) -> FrozenTrial:
-    """Return a row of a table as an Optuna trial with these distributions."""
     values = {name: _plain(value) for name, value in json.loads(row["params"]).items()}
     searched = only(values, ranges)
     attributes = {name: row[name] for name in ATTRIBUTES if pd.notna(row[name])}
@@ -127,9 +126,7 @@ def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
 
 
 def study_of(table: TrialTable, name: str) -> optuna.Study:
-    """Return the Optuna study of an entry's search by the entry's name, with ` · t1` at its end for the replicate `t1`. Raise
-    `UserError` for an unknown name.
-    """
+    """Return the Optuna study of an entry by its name, or of its replicate `t1` by NAME · t1. Raise `UserError` for other names."""
     searches = {search.name: search for search in searches_of(table)}
     if name not in searches:
         raise unknown(f"entry of sweep {table.facts.name}", name, searches)

@@ -95,18 +95,14 @@ History = list[dict[str, float]]
 
 
 def curve_columns(metric: str, pooled: str) -> dict[str, str]:
-    """Return the name of the metric in each column of curves. Trials are ranked by `metric`, and names of metrics over
-    clients contain `pooled`.
-    """
+    """Return the metric in each column of curves. Trials are ranked by `metric`; names of metrics over clients contain `pooled`."""
     ends = {f"test_{end}": f"test_{pooled}_{end}" for end in CLIENTS}
     named = {"val": f"val_{metric}", "test": f"test_{metric}", **ends}
     return {name: named.get(name, name.removesuffix("_curve")) for name in CURVES}
 
 
 class EntryFacts(BaseModel, extra="forbid", frozen=True):
-    """Facts about an entry of a sweep. At the end of the sweep `row` is the id of its leaderboard row's MLflow run, and `tuned` is
-    the text of its tuned file.
-    """
+    """Facts about an entry. When the sweep ends, `row` is the MLflow run of its leaderboard row, and `tuned` its tuned file's text."""
 
     id: str
     name: str
@@ -207,9 +203,7 @@ def write(path: Path, table: TrialTable) -> None:
 
 
 def read(path: Path) -> TrialTable:
-    """Open a table without reading its rows. Raise `UserError` if the file is missing, damaged, larger than this machine's
-    memory, or from another version.
-    """
+    """Open a table without reading its rows. Raise `UserError` if it is missing, damaged, of another version, or exceeds memory."""
     with _reading(path):
         file = parquet.ParquetFile(path)
         groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))

@@ -63,9 +63,7 @@ class Finished:
 
     @property
     def val_score(self) -> float:
-        """Return the mean validation score of the last three evaluations, or the untrained model's score if the run diverged.
-        Return NaN if there are no validation data.
-        """
+        """Return the mean validation score of the last three evaluations: the untrained model's if it diverged, NaN without data."""
         return self.result.score(f"val_{self.simulation.task.metric}")
 
     @property
@@ -202,9 +200,7 @@ def sample(tables: "Tables", count: int) -> Iterator[RecordedRun]:
 
 
 class Replay(NamedTuple):
-    """The repetition of a recorded run, and its differences from it. `near` is why rounding errors are allowed, or "" if none
-    are.
-    """
+    """The repetition of a recorded run, with the differences. `near` says why rounding errors are allowed ("": they are not)."""
 
     run: Finished
     differences: list[str]

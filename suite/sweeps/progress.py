@@ -83,9 +83,7 @@ class Deadline:
 
 
 class Progress:
-    """A display of a sweep's progress, which `look` returns in the form of `standing`. `waiting` says what the MLflow records
-    wait for, and `cluster` what the trials wait for.
-    """
+    """A display of a sweep's progress, as `look` returns it. `waiting` says what records wait for, `cluster` what trials wait for."""
 
     def __init__(self, look: Callable[[], Mapping[str, Any]]) -> None:
         self.look = look

@@ -226,9 +226,7 @@ class Sweep:
         return Result(self._summary(seconds), board, "" if whole else self.control.ending)
 
     def _begin(self) -> None:
-        """Restore the search from the journal, and journal the start of a session. Raise `UserError` if third-party code
-        has changed since the sweep began.
-        """
+        """Restore the search from the journal, and journal a new session. Raise `UserError` if third-party code has changed."""
         state, lag = self.state, LAG
         self.control.clear()
         if state.begun is not None:
@@ -256,9 +254,7 @@ class Sweep:
         self.progress = Progress(self._look)
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
-        """Run the remaining trials, and record them and the unrecorded trials of earlier sessions. Return whether every
-        trial has ended, and whether every record is written.
-        """
+        """Run the remaining trials, and record all that are not recorded. Return whether all have ended, and whether all are recorded."""
         former, complete = list[str](), False
         if before := earlier(self.paths):
             rows = (entry.row for entry in before.facts.entries)

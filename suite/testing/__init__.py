@@ -1,7 +1,6 @@
-"""Checks that a class of one's own keeps its contract, for tests of one's own (docs/extending.md).
+"""Checks that a user's own algorithm, data set, partition or model keeps its contract (docs/extending.md).
 
-Each raises `WrongError`, an `AssertionError`, that says what is wrong. The project's own classes pass the same
-checks; `suite check` runs them on a file.
+A check raises `WrongError`, an `AssertionError`, if something is wrong. `suite check` runs all checks on a file.
 """
 
 from suite.testing.algorithms import WrongError, check_algorithm

@@ -1,6 +1,4 @@
-"""The contract of algorithms, checked by running them. Each declares what it takes, computes the same in every execution,
-keeps what it needs, and counts what it sends. On request: it equals another method under some setting.
-"""
+"""Checks of the contract of algorithms, by short runs: declared fields, equal executions, checkpoints, and counted bytes."""
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,22 +27,22 @@ LEVEL = "labels(3)"
 SETTINGS: dict[str, Any] = {"rounds": 2, "clients": 6, "participation": 0.5, "eval_every": 1}
 SETTINGS |= {"local_steps": 2, "batch_size": 8, "dtype": "float64"}
 TOLERANCE = 1e-9
-"""The largest difference between executions, relative to the largest weight: rounding in double precision."""
+"""The allowed difference between executions in double precision, relative to the largest weight."""
 
 
 class WrongError(AssertionError):
-    """A breach of a contract by code of one's own, in words."""
+    """A breach of a contract by a user's own code. The message says which rule is broken."""
 
 
 def demand(holds: bool, rule: str) -> None:
-    """Raise `WrongError` with a rule that does not hold."""
+    """Raise `WrongError` with the text `rule` unless it holds."""
     if not holds:
         raise WrongError(rule)
 
 
 @dataclass(frozen=True)
 class CheckFinding:
-    """The outcome of a check on one model; `detail` says what was seen, or what is wrong."""
+    """The outcome of a check with one model. `detail` says what was measured, or what is wrong."""
 
     model: str
     check: str
@@ -53,7 +51,7 @@ class CheckFinding:
 
     @classmethod
     def of(cls, model: str, check: str, action: Callable[[], str]) -> "CheckFinding":
-        """Return the finding of a check; of an exception it has only the frames of a person's own file."""
+        """Run a check, and return its finding. An exception becomes a finding with the traceback in the user's own file."""
         try:
             return cls(model, check, True, action())
         except (WrongError, UserError) as fault:
@@ -72,17 +70,18 @@ def checks(
     models: Sequence[str] | None = None,
     **how: Any,
 ) -> Iterator[CheckFinding]:
-    """Yield all checks of an algorithm with these hyperparameters; `how` as in `Checked`, `exact` as in `Checked.equals`. Raises
-    `UserError` for unknown names and wrong values.
+    """Yield the findings on an algorithm with the hyperparameters `params`, on each of `models`. With `reduces_to`, also check
+    that it equals that algorithm, bit for bit if `exact`. Pass `how` to `Checked`. Raise `UserError` for an unknown name or
+    a wrong value.
     """
-    # Refused here, before anything runs, and not as a finding.
+    # Wrong arguments are an error of the caller, not a finding.
     canonical(name, dict(params), Scenario("digits", "logreg", LEVEL), Settings(), 0)
     if reduces_to is not None:
         algorithms.resolve(reduces_to)
     data: dict[str, FederatedData] = {}
     for model in models or MODELS:
         checked = Checked(name, params, model, data, **how)
-        wanted: dict[str, Callable[[], str]] = {
+        actions: dict[str, Callable[[], str]] = {
             "hyperparameters": checked.declares,
             "two rounds": checked.runs,
             "executions": checked.executions,
@@ -90,28 +89,28 @@ def checks(
             "bytes": checked.sent,
         }
         if reduces_to is not None:
-            wanted[f"is {reduces_to}"] = partial(checked.equals, reduces_to, exact)
-        for what, action in wanted.items():
-            yield (finding := CheckFinding.of(model, what, action))
-            if what == "two rounds" and not finding.ok:
-                break  # the others would fail alike
+            actions[f"is {reduces_to}"] = partial(checked.equals, reduces_to, exact)
+        for check, action in actions.items():
+            yield (finding := CheckFinding.of(model, check, action))
+            if check == "two rounds" and not finding.ok:
+                break  # the other checks would fail for the same reason
 
 
 def check_algorithm(name: str, params: Mapping[str, Any] | None = None, **how: Any) -> None:
-    """Raise `WrongError` with all that is wrong with an algorithm, by its name or `FILE.py:Class`; `how` as in
-    `checks`: `reduces_to="fedavg"`, `models=("logreg",)`, `settings`, `level`.
+    """Raise `WrongError` with every fault of the algorithm that is called `name` or is in a file, as `FILE.py:Class`. `how` has
+    further arguments of `checks`, such as `reduces_to="fedavg"`, `models=("logreg",)`, `settings` or `level`.
     """
-    wrong = []
+    faults = []
     for finding in checks(name, params or {}, **how):
         if not finding.ok:
-            wrong.append(f"{finding.check} ({finding.model}): {finding.detail}")
-    demand(not wrong, "\n".join(wrong))
+            faults.append(f"{finding.check} ({finding.model}): {finding.detail}")
+    demand(not faults, "\n".join(faults))
 
 
 @dataclass
 class Checked:
-    """Short runs of an algorithm on one model, checked. `data` holds data already partitioned. What the algorithm cannot
-    honour of `settings` and `level` is left out.
+    """Checks of an algorithm by short runs with one model. `data` caches partitioned data by key. Parts of `settings` and
+    `level` that the algorithm does not support are left out.
     """
 
     name: str
@@ -123,7 +122,7 @@ class Checked:
     dataset: str = "digits"
 
     def begun(self, name: str | None = None, seed: int = 1, **more: Any) -> Simulation:
-        """Return a run of it at round 0; of another algorithm, with the hyperparameters both have."""
+        """Return a run at round 0, of this algorithm or of the algorithm `name` with the hyperparameters that both have."""
         ranges, refused = algorithms.resolve(name or self.name).ranges(), self.cls.unsupported
         params = {key: value for key, value in self.params.items() if key in ranges}
         kept = {k: v for k, v in self.settings.items() if not {k, f"{k}={v}"} & refused.keys()}
@@ -141,25 +140,25 @@ class Checked:
 
     @cached_property
     def done(self) -> Simulation:
-        """Return its run to the end, as it is computed by default."""
+        """Return a finished run of the algorithm in its default execution."""
         return finish(self.begun())
 
     def declares(self) -> str:
-        """Check that hyperparameters and refusals fit together."""
-        usual, ranges = self.cls(), self.cls.ranges()
+        """Check that defaults are in their ranges, and that conditions and `unsupported` name what exists. Return the fields."""
+        default, ranges = self.cls(), self.cls.ranges()
         for key, spec in ranges.items():
-            default, when = getattr(usual, key), spec.when or {}
-            demand(spec.holds(default), f"{key}: its default {default!r} is not in its range")
-            demand(when.keys() <= ranges.keys(), f"{key} exists under what there is not: {when}")
-        kept = self.cls.configured(usual.params()) == usual
-        demand(kept, "configured(params()) is another algorithm: what does __post_init__ change?")
+            value, when = getattr(default, key), spec.when or {}
+            demand(spec.holds(value), f"{key}: its default {value!r} is not in its range")
+            demand(when.keys() <= ranges.keys(), f"{key} depends on an unknown field: {when}")
+        equal = self.cls.configured(default.params()) == default
+        demand(equal, "configured(params()) is another algorithm: what does __post_init__ change?")
         for key in self.cls.unsupported:
-            there = key.partition("=")[0] in ("system", *Settings.model_fields)
-            demand(there, f"unsupported: {unknown('setting', key, Settings.model_fields)}")
+            exists = key.partition("=")[0] in ("system", *Settings.model_fields)
+            demand(exists, f"unsupported: {unknown('setting', key, Settings.model_fields)}")
         return ", ".join(ranges)
 
     def runs(self) -> str:
-        """Check that it runs to the end, with numbers that are finite and a state that keeps its names."""
+        """Check that the algorithm trains to the end, with finite losses and a state that keeps its keys. Return its scores."""
         trained = self.done.fed.counters["sample_gradients"] > 0
         demand(trained, "nobody trained in any round: call fed.train")
         demand(not self.done.diverged, "diverged: a loss is not finite; try --set lr=...")
@@ -170,24 +169,24 @@ class Checked:
         return f"{first:.3f} to {last:.3f}, d = {self.done.fed.d:,}"
 
     def executions(self) -> str:
-        """Check that computing clients at once or one by one gives the same results up to rounding, and the same counts."""
+        """Check that all executions give equal weights up to rounding and equal counters. Return the executions."""
         runs: dict[str, Simulation] = {}
-        for way in EXECUTIONS:
-            with suppress(UserError):  # not for this model
-                run = self.begun(execution=way, dtype="float64")
+        for execution in EXECUTIONS:
+            with suppress(UserError):  # not every model has every execution
+                run = self.begun(execution=execution, dtype="float64")
                 runs.setdefault(run.fed.execution, run)
-        # One client at a time is the oracle: no row can touch another.
+        # The others are compared with this one, where clients are computed one by one and cannot mix.
         base = finish(runs.pop("sequential"))
-        for way, run in runs.items():
-            off, both = _off(finish(run), base), f"{way} and sequential"
+        for execution, run in runs.items():
+            difference, both = _difference(finish(run), base), f"{execution} and sequential"
             rule = "does a hook mix clients' rows, or change a tensor in place?"
-            words = f"give weights that are {off:.1e} apart, relative to the largest: {rule}"
-            demand(off <= TOLERANCE, f"{both} {words}")
+            words = f"give weights that are {difference:.1e} apart, relative to the largest: {rule}"
+            demand(difference <= TOLERANCE, f"{both} {words}")
             demand(run.fed.counters == base.fed.counters, f"{both} count differently")
         return ", ".join([*runs, "sequential"])
 
     def repeats(self) -> str:
-        """Check that the same seed gives the same bits, in a second run and in one that goes on from a checkpoint."""
+        """Check that a second run with the same seed, and runs continued from a checkpoint, are equal bit for bit."""
         rule = "a second run differs: draw random numbers by fed.uniform, and keep nothing on the class"
         demand(same(finish(self.begun()), self.done), rule)
         rule = "a run that goes on from a checkpoint differs: all that survives a round must be in the state"
@@ -195,7 +194,7 @@ class Checked:
             first, second = self.begun(), self.begun()
             for _ in range(evaluations):
                 first.advance()
-            finish(self.begun(seed=2))  # which overwrites what is kept elsewhere
+            finish(self.begun(seed=2))  # overwrites anything that is kept outside the state
             buffer = io.BytesIO()
             torch.save(first.save(), buffer)
             buffer.seek(0)
@@ -204,12 +203,12 @@ class Checked:
         return "to the bit"
 
     def sent(self) -> str:
-        """Check that something is sent if the model changes; return what a round sends, in units of K d."""
-        fed, change = self.done.fed, _off(self.done, self.begun())
+        """Check that bytes are counted if the model changes. Return those of a round in units of K d (clients times weights)."""
+        fed, change = self.done.fed, _difference(self.done, self.begun())
         up, down, peer = itemgetter(*BYTES)(fed.counters)
         way = "up" if down else "down" if up else "down or up"
         rule = "what reaches the server goes by fed.upload, what leaves it by fed.broadcast"
-        # Centralised training and local training send nothing.
+        # References, such as centralised training, send nothing.
         counted = peer or (down and up) or change == 0 or self.cls.reference
         demand(bool(counted), f"the model changed and nothing was sent {way}: {rule}")
         model = fed.d * 8 * max(1, round(fed.settings.participation * fed.n)) * fed.settings.rounds
@@ -217,25 +216,25 @@ class Checked:
         return f"{down / model:.3g} K d down, {up / model:.3g} K d up{peers}"
 
     def equals(self, other: str, exact: bool = False) -> str:
-        """Check that it is the other method's run, up to rounding or `exact` to the bit, whatever it sends."""
+        """Check that all metrics but bytes, and the final weights, equal those of `other`: up to rounding, or every bit if `exact`."""
         theirs, most = finish(self.begun(other)), 0.0 if exact else TOLERANCE
-        off = _off(self.done, theirs)
-        words = f"weights end {off:.1e} apart, relative to the largest"
+        difference = _difference(self.done, theirs)
+        words = f"weights end {difference:.1e} apart, relative to the largest"
         for mine, its in zip(timeless(self.done.history), timeless(theirs.history), strict=True):
             differing = []
             for key in sorted(mine.keys() & its.keys() - {*BYTES}):
-                # An equal formula that adds up in another order has other last digits.
+                # Another order of summation changes the last digits.
                 if not abs(mine[key] - its[key]) <= most * max(1.0, abs(its[key])):
                     differing.append(f"{key} ({mine[key]:.6g}, not {its[key]:.6g})")
             where = f"differs from {other} at round {mine['round']:g} in {', '.join(differing)}"
             hint = "both run under --set's settings: aggregation=plain is a mean without weights"
             demand(not differing, f"{where}; {words}; {hint}")
-        demand(off <= most, f"scores are those of {other}, but {words}")
-        return f"equal up to rounding: {words}" if off else "to the bit"
+        demand(difference <= most, f"scores are those of {other}, but {words}")
+        return f"equal up to rounding: {words}" if difference else "to the bit"
 
 
-def _off(a: Simulation, b: Simulation) -> float:
-    """Return the largest difference of the ranked weights, relative to the largest weight; infinite where shapes differ."""
+def _difference(a: Simulation, b: Simulation) -> float:
+    """Return the largest difference of two runs' ranked weights, divided by the largest of `b`; infinite if shapes differ."""
     weights = []
     for run in (a, b):
         model = next(iter(run.scored().values()))
@@ -247,14 +246,14 @@ def _off(a: Simulation, b: Simulation) -> float:
 
 
 def finish(run: Simulation) -> Simulation:
-    """Take a run to its end, and return it."""
+    """Run all remaining rounds of a run, and return it."""
     for _ in run.evaluations():
         pass
     return run
 
 
 def numbers(run: Simulation) -> dict[str, Tensor]:
-    """Return all tensors of the state, on the CPU; of per-client tables every client's row."""
+    """Return all tensors of a run's state on the CPU, with every client's row of per-client tables."""
     tensors, everyone = {}, torch.arange(run.fed.n)
     for name, value in run.state.items():
         tensors[name] = (value[everyone] if isinstance(value, ClientRows) else value).cpu()
@@ -270,7 +269,7 @@ def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
 
 
 def same(a: Simulation, b: Simulation) -> bool:
-    """Return whether two runs have the same bits: history, times apart, and state."""
+    """Return whether two runs have equal histories, apart from times, and equal states, bit for bit."""
     left, right = numbers(a), numbers(b)
     alike = timeless(a.history) == timeless(b.history) and left.keys() == right.keys()
     return alike and all(torch.equal(value, right[name]) for name, value in left.items())

@@ -1,6 +1,6 @@
-"""The contracts of data sets, heterogeneity levels and models, and the checks of all that a file of one's own defines.
+"""Checks of the contracts of data sets, heterogeneity levels and models, and of every class that a user's file defines.
 
-Each check returns what it saw, in words, and raises `WrongError` or `UserError` with what is wrong.
+A check returns a text with what it measured, or raises `WrongError` or `UserError` with what is wrong.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,11 +33,11 @@ from trials.models.own import OwnModel
 from trials.settings import Settings
 
 LABELS, SAMPLES = 10, 2000
-"""The labels and samples that a level is checked on."""
+"""The numbers of labels and of samples with which a heterogeneity level is checked."""
 
 
 def check_dataset(name: str, root: str | None = None) -> str:
-    """Check that a data set loads what `Dataset` promises, and the same a second time."""
+    """Check that a data set keeps the rules of `Dataset`, and is equal when it is loaded a second time."""
     family, spelled = datasets.parse(name), datasets.canonical(name)
     again = datasets.canonical(spelled)
     demand(again == spelled, f"{spelled} is read as {again}: are its fields its arguments?")
@@ -55,8 +55,8 @@ def check_dataset(name: str, root: str | None = None) -> str:
 
 
 def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
-    """Check that a level, a partition with or without modifiers, gives every client samples of its own, and the same ones
-    when it is asked again.
+    """Check a heterogeneity level, which is a partition with or without modifiers: every client has samples of its own, and
+    a second call with the same seed gives equal results.
     """
     level = heterogeneity.parse(text)
     again = heterogeneity.parse(level.name).name
@@ -72,26 +72,24 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
         once = level.partition.overlap or len(np.unique(ids)) == len(ids)
         demand(once, "a sample is given twice: say `overlap = True` where that is meant")
         equal = first.fingerprint == second.fingerprint
-        demand(equal, "equal generators give other parts: what is random is drawn from `rng` alone")
+        demand(equal, "equal generators give other parts: draw all random numbers from `rng`")
         everyone = np.arange(n)
         for number in range(3):
             budget = np.full(n, 5), np.full(n, 4), everyone, number, 0
             steps, heard = level.local_steps(*budget), level.answering(everyone, number, 0)
             equal = np.array_equal(steps, level.local_steps(*budget))
             equal &= np.array_equal(heard, level.answering(everyone, number, 0))
-            rule = "a modifier draws otherwise when asked again: use trials.common.randomness"
+            rule = "a modifier gives other values in a second call: use trials.common.randomness"
             demand(equal, rule)
             counts = steps.shape == (n,) and steps.dtype.kind in "iu" and steps.min() >= 1
-            demand(counts, "local_steps gives each client a whole number of steps, at least 1")
+            demand(counts, "local_steps must return a whole number of steps per client, at least 1")
             some = len(heard) > 0 and set(heard) <= set(everyone)
-            demand(some, "answering gives some of the clients that it is given, at least one")
+            demand(some, "answering must return at least one of the clients in its argument")
     return f"{', '.join(map(str, clients))} clients"
 
 
 def check_model(text: str, dataset: str = "digits") -> str:
-    """Check a model of others by its name `FILE.py:function`, on a data set, as a run does; then by two rounds of FedAvg.
-    Return how it is computed.
-    """
+    """Check a user's own model `FILE.py:function` on a data set, by two rounds of FedAvg. Return how it is computed."""
     model, data = OwnModel.at(text), datasets.parse(dataset).load(0, None, None)
     fitted = Model(model, data.shape, data.classes)
     check_algorithm("fedavg", models=(model.name,), dataset=dataset, level="iid")
@@ -104,21 +102,23 @@ CHECKS: dict[str, tuple[Registry[Any], Callable[..., Any]]] = {
     "partition": (heterogeneity.PARTITIONS, check_partition),
     "modifier": (heterogeneity.MODIFIERS, lambda name: check_partition(f"iid+{name}")),
 }
-"""The checks by kind: where its classes are, and how they are checked. A model is a function, too."""
+"""By kind, the registry of its classes and their check. Models are not among them, since they may be functions."""
 
 
 def findings(
     name: str, values: Mapping[str, Any], dataset: str | None, **how: Any
 ) -> Iterator[CheckFinding]:
-    """Yield what the checks find of a name, or of all classes that a file defines: of an algorithm with these
-    hyperparameters and settings, `how` as in `checks`; of a model on a data set. Raises `UserError` for any other name.
+    """Yield the findings on the class or model `name`, or on each class in a file. `values` are hyperparameters and settings for
+    an algorithm, and `how` further arguments of `checks`. Raise `UserError` if `dataset` is given and `name` is no model.
     """
     for kind, each in _named(name):
         title = f"{kind} {each.rpartition(':')[2]}"
         if kind == "model":
             yield CheckFinding.of("", title, partial(check_model, each, dataset or "digits"))
         elif dataset is not None:
-            raise UserError(f"--dataset {dataset}: is for a model only, and {each} is {kind}")
+            raise UserError(
+                f"--dataset {dataset}: is only for a model, and {each} is of kind {kind}"
+            )
         elif kind == "algorithm":
             params, settings = dict(values), {**SETTINGS}
             for key in values.keys() & Settings.model_fields:
@@ -129,25 +129,25 @@ def findings(
 
 
 def _named(name: str) -> list[tuple[str, str]]:
-    """Return the kind and the name of each class that a file defines, or of what a name with its arguments stands for: an
-    algorithm where it is nothing. Raises `UserError` for a file without any.
+    """Return the kind and the name of each class in a file `name`, or of the class or model called `name`; its kind is
+    `algorithm` if there is none. Raise `UserError` for a file without such a class.
     """
     if name.endswith(".py"):
-        things = []
+        classes = []
         for kind, (registry, _) in CHECKS.items():
-            things += [(kind, f"{name}:{each}") for each in registry.defined(name)]
-        if not things:
-            model = f"a model is named with what makes it, as in {name}:make"
+            classes += [(kind, f"{name}:{each}") for each in registry.defined(name)]
+        if not classes:
+            model = f"a model needs the name of the function that makes it, as in {name}:make"
             raise UserError(f"{name} has no {', '.join(CHECKS)}; {model}")
-        return things
-    file, _, wanted = names.split(name)[0].rpartition(":")
+        return classes
+    file, _, class_name = names.split(name)[0].rpartition(":")
     for kind, (registry, _) in CHECKS.items():
-        if wanted in (registry.defined(file) if file.endswith(".py") else registry):
+        if class_name in (registry.defined(file) if file.endswith(".py") else registry):
             return [(kind, name)]
     if named(name):
-        # What cannot be loaded is refused as an algorithm, the most probable kind.
+        # Code that cannot be loaded is taken for an algorithm, the most probable kind, whose check reports the error.
         with suppress(UserError):
-            makes = OwnModel.at(name).function()
-            if not isinstance(makes, type) or issubclass(makes, nn.Module):
+            function = OwnModel.at(name).function()
+            if not isinstance(function, type) or issubclass(function, nn.Module):
                 return [("model", name)]
     return [("algorithm", name)]

@@ -1,7 +1,4 @@
-"""MLflow as the record of runs for people. Programs read little of it back.
-
-This module has the address of MLflow's store and its errors, in texts without passwords.
-"""
+"""MLflow, where runs are recorded for people: the address of its store, and its errors, in texts without passwords."""
 
 import os
 import re
@@ -51,10 +48,8 @@ def reason(error: BaseException) -> str:
 
 
 class StoreError(UserError):
-    """An error of a tracking store; `reason` is its first line.
-
-    `passes` is true if the same request may succeed later, as when a server is busy or a database is locked. Otherwise
-    the store refuses the request, and waiting does not help.
+    """An error of a tracking store; `reason` is its first line. `passes` is true if the same request may succeed later, as when
+    a server is busy or a database is locked. Otherwise the store refuses the request, and waiting does not help.
     """
 
     def __init__(self, uri: str, error: BaseException) -> None:

@@ -62,9 +62,7 @@ class SweepPaths:
         return f"{Path(self.checkpoints).resolve()}/{folder}"
 
     def check(self, resume: bool) -> None:
-        """Raise `UserError` if the sweep exists and is not to be resumed, if its folder holds other files or a damaged
-        journal, or if the address of the checkpoints is invalid.
-        """
+        """Raise `UserError` if the sweep exists and is not resumed, its folder has other files, or `checkpoints` is not an address."""
         if self.begun and not resume:
             ways = "continue it with --resume, or choose another --name"
             raise UserError(f"sweep {self.name!r} exists in {self.storage}: {ways}")
