@@ -112,7 +112,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """A request that waits for a process: its trial, the most trials in its pack, and a key that all trials of a pack share."""
+    """A request that waits for a process: its trial, the most trials in a process, and a key that trials of one process share."""
 
     request: TrialRequest
     spec: TrialSpec
@@ -121,7 +121,7 @@ class Waiting:
 
 
 class Dispatch:
-    """The dispatcher of a plan's trials. It hands out packs of trials to processes, and takes their reports and ends.
+    """The dispatcher of a plan's trials. It hands out packs (trials that share a process) and takes their reports and ends.
 
     `packs` has the ids of the unfinished trials of each process, by its name. An exception in a hook halts the run; if it is
     no `HaltedError`, it becomes the `fault`.
@@ -141,7 +141,7 @@ class Dispatch:
 
     @property
     def slots(self) -> int:
-        """Return the number of packs that can run at once."""
+        """Return the number of trial processes that can run at once."""
         return self.cluster.slots(max(self.plan.memory.values(), default=0))
 
     @property
@@ -150,7 +150,7 @@ class Dispatch:
         return not self.packs and (self.control.draining or self.source.exhausted)
 
     def next(self, process: str) -> dict[str, TrialConfig]:
-        """Return the configurations of the pack that a new process is to run, by trial id; {} if none can begin now."""
+        """Return the configurations, by trial id, of the trials that a new process is to run; {} if none can begin now."""
         free, now = self.slots - len(self.packs), time.monotonic()
         if self.control.draining or free <= 0:
             return {}
@@ -177,7 +177,7 @@ class Dispatch:
         return {w.request.trial_id: self.config(w.request, w.spec) for w in pack}
 
     def _draw(self, most: int) -> None:
-        """Request trials from the source until `most` wait, or it has none now."""
+        """Request trials from the source until `most` trials wait, or the source has none now."""
 
         def draw() -> None:
             if drawn := self.source.next():  # may call a sampler of a third party
@@ -190,7 +190,7 @@ class Dispatch:
             self._call(draw)
 
     def _wait(self, request: TrialRequest) -> Waiting:
-        """Return a request with the most trials in its pack: 1 for a trial that starts again or may be stopped early."""
+        """Return a waiting request with the most trials in its process: 1 if it starts again or may be stopped early."""
         # A trial that failed may be the reason why its process died. Stopping a trial early ends its process.
         alone = request.trial_id in self._trials or self.schedulers.stops(request)
         size = 1 if alone else self.plan.packs.get(request.entry_id, 1)
@@ -283,7 +283,7 @@ class Dispatch:
             Checkpoint(f"{self.plan.checkpoints}/{request.trial_id}.pt").delete()
 
     def look(self) -> None:
-        """Request trials ahead. Report what trials wait for if none has run on a shared cluster for `PATIENCE` seconds."""
+        """Request trials ahead. If none has run on a shared cluster for `PATIENCE` seconds, report what trials wait for."""
         if self._waiting:
             self._draw(AHEAD * self._waiting[0].size)
         handed_out = [self._trials[name] for pack in self.packs.values() for name in pack]
@@ -293,7 +293,7 @@ class Dispatch:
         self._call(self.hooks.waits, self.cluster.waits() if waits else "")
 
     def _call(self, hook: Callable[..., None], *arguments: Any) -> bool:
-        """Call a hook, and halt the run if it raises. Return whether it did not raise."""
+        """Call a hook. If it raises an exception, halt the run. Return whether it raised none."""
         try:
             hook(*arguments)
             return True

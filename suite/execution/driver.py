@@ -41,7 +41,7 @@ def drive(plan: ExecutionPlan) -> None:
 
 
 def in_process(plan: ExecutionPlan) -> Dispatch:
-    """Run the packs one after another in this process, and return their dispatcher."""
+    """Run the trials of a plan in this process, where a few may train together. Return the dispatcher of the trials."""
     control = plan.hooks.control
     dispatch = Dispatch(plan, Cluster(plan.resources.model_copy(update={"max_concurrent": 1})))
 
@@ -62,7 +62,7 @@ def in_process(plan: ExecutionPlan) -> Dispatch:
 
 
 def _on_ray(plan: ExecutionPlan) -> Dispatch:
-    """Run the packs as trials of Ray Tune on the plan's cluster, and return their dispatcher."""
+    """Run the trials of a plan in processes of Ray Tune on a cluster. Return the dispatcher of the trials."""
     control = plan.hooks.control
     needs = {entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries}
     with watched(plan.resources, control) as cluster, interruptible(control):
@@ -89,10 +89,10 @@ class DispatchClient:
 
 
 class PackSearcher(DispatchClient, Searcher):
-    """Tune's searcher, which hands out packs. It takes no results, since Tune does not pass it the last one of a trial."""
+    """Tune's searcher, which hands out the trials of each new process. It ignores results, since Tune keeps the last one from it."""
 
     def suggest(self, trial_id: str) -> Any:
-        """Return the next pack as Tune's configuration, None if none can begin now, or `FINISHED` after the last one."""
+        """Return Tune's configuration of the next process, None if none can begin now, or `FINISHED` after the last one."""
         if self.dispatch.over:
             return str(Searcher.FINISHED)
         configs = self.dispatch.next(trial_id)
@@ -106,42 +106,42 @@ class PackSearcher(DispatchClient, Searcher):
 
 
 class PackStopper(DispatchClient, tune.Stopper):
-    """Tune's stopper. It stops a trial that is behind, which is alone in its pack, and all trials when the run ends."""
+    """Tune's stopper. It stops a trial that is behind, which is alone in its process, and all trials when the run ends."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Return whether to stop a pack after this result, because its trial is behind others of its entry."""
+        """Return whether to stop a process after this result, because its only trial is behind others of its entry."""
         return any(self.dispatch.prunes(*report) for report in result[REPORTS].items())
 
     def stop_all(self) -> bool:
-        """Return whether to stop all packs, because the run ends now."""
+        """Return whether to stop all processes, because the run ends now."""
         return self.dispatch.control.ends_now
 
 
 class PackCallback(DispatchClient, tune.Callback):
-    """Tune's callback, which takes the reports and ends of packs. Tune does not call it for packs that `stop_all` stops."""
+    """Tune's callback, which takes the reports and ends of processes, except those that `stop_all` has stopped."""
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         """Request trials ahead, and report what trials wait for."""
         self.dispatch.look()
 
     def on_trial_start(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
-        """Note that a pack has begun."""
+        """Note that a process has begun its trials."""
         self.dispatch.began(trial.trial_id)
 
     def on_trial_result(
         self, iteration: int, trials: Any, trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        """Take the reports of a pack and empty the result, since Tune would keep it and statistics of all its numbers."""
+        """Take the reports of a process, and empty Tune's result: Tune would keep it, and statistics of all its numbers."""
         self.dispatch.reported(trial.trial_id, result.pop(REPORTS))
         for name in result.keys() - {"done"}:
             del result[name]
 
     def on_trial_complete(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
-        """Note that a pack has ended."""
+        """Take the end of a process, whose unfinished trials were stopped early."""
         self.dispatch.stopped(trial.trial_id)
 
     def on_trial_error(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
-        """Take the failure of a pack: an exception in the trial's code, or else the death of its process."""
+        """Take the failure of a process: an exception in the code of its trials, or else its death."""
         try:  # Tune has pickled the exception
             error = cloudpickle.loads(Path(str(trial.pickled_error_file)).read_bytes())
         except Exception:
@@ -160,8 +160,8 @@ class InOrder(FIFOScheduler):
 
 
 def _tune(dispatch: Dispatch, shared: Mapping[str, Any]) -> None:
-    """Run Tune on the connected cluster until all trials have ended, again after Ray has killed a process for memory.
-    `shared` has references to the data sets in Ray's object store.
+    """Run Tune on the connected cluster until all trials have ended. Start it again if Ray kills a process for lack of memory.
+    `shared` has references to the data sets in Ray's object store, by key.
     """
     while not dispatch.over:
         try:

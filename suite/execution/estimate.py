@@ -52,7 +52,7 @@ class Estimates:
         return self._sizes[entry.id]
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:
-        """Return the memory in bytes of a process with a full pack of each entry's trials, by entry id."""
+        """Return the memory in bytes of a process that runs as many trials of an entry as it may, by entry id."""
         memory = {}
         for entry in entries:
             takes, pack = self.size(entry)

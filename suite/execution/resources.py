@@ -39,7 +39,7 @@ class Resources(BaseModel):
 
     @classmethod
     def taken(cls, values: dict[str, Any], address: str | None = None) -> Self:
-        """Remove the fields of `Resources` from a sweep's options, and return them as `Resources`."""
+        """Remove the fields of `Resources` from the options `values` of a sweep, and return them as `Resources`."""
         names = cls.model_fields.keys() & values.keys()
         return cls(**{"address": address} | {name: values.pop(name) for name in names})
 

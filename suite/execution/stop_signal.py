@@ -30,7 +30,7 @@ class Control:
     """The reason why a sweep ends early. `ending` is "" (it goes on), `interrupted`, `stopped` (running trials finish),
     `cancelled`, `out of time` (after `deadline`, in monotonic seconds), or `halted` by the `fault`.
 
-    Another process asks a sweep to end by a file in its folder. A sweep that starts removes the file.
+    Another process asks a sweep to end by a control file in its folder. A sweep that starts removes this file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,18 +40,18 @@ class Control:
         self._next = 0.0
 
     def ask(self, word: str) -> None:
-        """Ask the process that runs the sweep to `stop` or to `cancel` it."""
+        """Write `stop` or `cancel` to the control file, for the process that runs the sweep."""
         self.path.write_text(word)
 
     @property
     def asked(self) -> str:
-        """Return the word that another process has written, or "" if there is none."""
+        """Return the word in the control file, `stop` or `cancel`, or "" if there is no such file."""
         with suppress(OSError):
             return self.path.read_text(errors="replace").strip()
         return ""
 
     def clear(self) -> None:
-        """Remove the file with a word for an earlier session."""
+        """Remove the control file by which an earlier session was asked to end."""
         self.path.unlink(missing_ok=True)
 
     def end(self, ending: str) -> None:
@@ -66,7 +66,7 @@ class Control:
 
     @property
     def draining(self) -> bool:
-        """Return whether no further trial may begin. Check the file and the deadline every `POLL_SECONDS`."""
+        """Return whether no further trial may begin. Check the control file and the deadline every `POLL_SECONDS`."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + POLL_SECONDS
             if self.asked in WORDS:

@@ -180,7 +180,7 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
 
 
 def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
-    """Return a final run's row with the columns `COMPARED` by a query, and with its costs until the target was reached."""
+    """Return a final run's row with the columns that leaderboards compare (`COMPARED`), and its costs until the target."""
     task, settings = run["metric"], json.loads(run["settings"])
     named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
     end = {"worst_clients": "worst10", "client_spread": "spread"}.get(query.metric, query.metric)
@@ -235,7 +235,7 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
 
 
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
-    """Return standings in unfinished scenarios, by best validation score. References and entries without a score come last."""
+    """Return the provisional ranks of entries in unfinished scenarios, by best validation score. References come last."""
     groups = defaultdict[Ongoing, list[tuple[float, Standing]]](list)
     for row in each(entries):
         study, sign = tables.facts[row.sweep].study, TASKS[row.metric].sign

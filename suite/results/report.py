@@ -49,7 +49,7 @@ def write(
 
 
 def read(tables: Tables, query: Query, server: str) -> ReportData:
-    """Return the data of a report on the final runs of a query."""
+    """Return the data of a report on the final runs that a query selects. `server` is the address of MLflow's pages."""
     board = read_leaderboard(tables, query)
     trials = {}
     for row in board.rows:

@@ -95,7 +95,7 @@ History = list[dict[str, float]]
 
 
 def curve_columns(metric: str, pooled: str) -> dict[str, str]:
-    """Return the metric in each column of curves. Trials are ranked by `metric`; names of metrics over clients contain `pooled`."""
+    """Return the metric behind each column of curves, for trials ranked by `metric`. Names of metrics over clients contain `pooled`."""
     ends = {f"test_{end}": f"test_{pooled}_{end}" for end in CLIENTS}
     named = {"val": f"val_{metric}", "test": f"test_{metric}", **ends}
     return {name: named.get(name, name.removesuffix("_curve")) for name in CURVES}

@@ -53,7 +53,7 @@ class Finished:
 
     @property
     def history(self) -> list[dict[str, float]]:
-        """Return a flat dict per evaluation, from round 0 on, with its metrics and the counters summed up to it."""
+        """Return a flat dict per evaluation, from round 0 on: its metrics, and counters of costs up to its round."""
         return self.simulation.history
 
     @property
@@ -118,7 +118,7 @@ class Finished:
         return run_id
 
     def save(self, folder: Path | str) -> None:
-        """Write the final server model and clients' own models for `suite.load_model`. Raise `UserError` as `check_folder`."""
+        """Write the final server model and clients' own models for `suite.load_model`. Raise `UserError` if the folder has other files."""
         folder = Path(folder)
         check_folder(folder)
         with writing(folder):
@@ -134,8 +134,8 @@ def execute(
     memory: float | None = None,
     halved: dict[str, int] | None = None,
 ) -> Finished:
-    """Run a specification to its end in this process. `memory` is the budget in bytes for clients computed at once. `halved`
-    is that of the `TrialResult` of a run to repeat.
+    """Run a specification to its end in this process. `memory` is the budget in bytes for clients computed at once. To repeat a
+    run, `halved` has the round from which fewer clients were computed at once.
     """
     started = time.perf_counter()
 
@@ -153,7 +153,7 @@ def execute(
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `UserError` if a folder holds files but no saved model, or cannot be used."""
+    """Raise `UserError` if a folder has files but no saved model, or cannot be read."""
     with writing(folder):
         if folder.exists() and any(folder.iterdir()) and not (folder / CARD).exists():
             raise UserError(f"cannot save a model in {folder}: it holds other files")
@@ -208,7 +208,7 @@ class Replay(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Return whether every bit had to agree, and does."""
+        """Return whether the repeated run had to equal the recorded one bit for bit, and does."""
         return not (self.near or self.differences)
 
 

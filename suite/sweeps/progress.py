@@ -45,7 +45,7 @@ class Deadline:
         self._first, self._later = dict[str, list[float]](), dict[str, list[float]]()
 
     def took(self, entry: str, outcome: TrialResult) -> None:
-        """Note the duration of a trial that ended, by the id of its entry."""
+        """Take the duration of an ended trial into account, by the id of its entry."""
         now = time.monotonic()
         self._begun = min(self._begun, now - outcome.seconds)
         self._busy += outcome.seconds

@@ -73,7 +73,7 @@ class SweepRecording:
 
     @property
     def refusals(self) -> list[str]:
-        """Return a line for each reason for which the store refused writes, with their number."""
+        """Return the reasons why the store refused writes, a line for each, with the number of refused writes."""
         return [f"{count} times: {text}" for text, count in self._refused.items()]
 
     def open(self, former: Collection[str]) -> list[str]:
@@ -149,7 +149,7 @@ class SweepRecording:
                 pause = min(pause * 2, 10)
 
     def _written(self, write: Callable[[], object]) -> bool:
-        """Try a write once. Return whether to go on to the next: it succeeded, was refused, or the sweep is halted."""
+        """Try a write once. Return true if there is no other try: it succeeded, was refused, or the sweep is halted."""
         try:
             write()
             self.progress.waiting, self._faults, self._since = "", 0, time.monotonic()

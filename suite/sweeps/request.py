@@ -41,7 +41,7 @@ class SweepRequest:
     smoke: bool = False
 
     def open(self) -> Sweep:
-        """Return the sweep, ready to run. Raise one `UserError` with every fault of the study, or as `Sweep` does."""
+        """Return the sweep, ready to run. Raise one `UserError` with all faults of the study, or if the sweep's files cannot be used."""
         state = self.paths.state()
         begun = state.begun if self.resume else None
         name, study = self._read(begun, self.changes)
@@ -57,7 +57,7 @@ class SweepRequest:
         return self.paths.name, check_study(self.study, changes, f"study {self.paths.name}")
 
     def run(self, resources: Resources, minutes: float | None = None) -> Result:
-        """Run the sweep, within `minutes` if given, and return its result. Raise as `open` and `Sweep.run` do."""
+        """Run the sweep, within `minutes` if given. Raise `UserError` if it cannot start, and `HaltedError` if a fault ends it."""
         from suite.execution.cluster import check
 
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
@@ -78,7 +78,7 @@ class SweepRequest:
 
 
 def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> Study:
-    """Return the study of an earlier session with the changes. Raise `UserError` unless they only extend it or are in `FREE`."""
+    """Return the study of an earlier session with changes. Raise `UserError` for a change that neither extends it nor is in `FREE`."""
     before, study = check_study(former, {}, source), check_study(former, changes, source)
     # `model_dump` leaves out `tunings`, `partitions` and `splits` of 1.
     was, now = (dict[str, Any](each) | each.model_dump(mode="json") for each in (before, study))

@@ -118,7 +118,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
 
 
 def keep(folder: Path, progress: Mapping[str, Any]) -> None:
-    """Write a sweep's progress to the status file in its folder, which other processes read. A failure is ignored."""
+    """Write a sweep's progress to the status file in its folder, which other processes read. Ignore a failure."""
     with suppress(OSError):  # the sweep itself does not need the file
         size = (folder / JOURNAL).stat().st_size
         with replacing(folder / STATUS) as part:

@@ -100,7 +100,7 @@ class Result:
 
     @property
     def tuned(self) -> TunedList:
-        """Return the best configuration of each entry, in the order of `select_tuned`."""
+        """Return the best configuration of each entry, sorted by data set, heterogeneity level, and validation score."""
         return select_tuned(tuned_in(self._tables.tables[0].facts))
 
     @property
@@ -108,7 +108,7 @@ class Result:
         return open_tables(Path(self.summary.storage).parent, names=[self.summary.name])
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return the rows of the leaderboard, without any if the sweep has no leaderboard."""
+        """Return the rows of the leaderboard as a data frame, which is empty if the sweep has no leaderboard."""
         return self.leaderboard.to_pandas() if self.leaderboard else frame([])
 
 
@@ -144,7 +144,7 @@ class Sweep:
         self.set_aside, self.due = 0, 0.0
 
     def _warm(self) -> dict[str, list[InitialConfiguration]]:
-        """Return the configurations that each entry starts with, from the journal or, if it is new, by the study's `warm_start`."""
+        """Return the configurations that each entry starts with: those in the journal, or for a new entry those of `warm_start`."""
         where, warm = self.study.warm_start, dict(self.state.begun.warm) if self.state.begun else {}
         new = [entry for entry in self.entries if entry.id not in warm]
         if where is None or not new:
@@ -364,7 +364,7 @@ class Sweep:
         return progress
 
     def _record(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Write the MLflow run of a trial that ended, and queue the table if a search is complete or `SECONDS` have passed."""
+        """Write the MLflow run of a trial that ended. Queue the table if a search is complete or `SECONDS` have passed."""
         self.recording.record(request, outcome)
         group = self.state.finals.get(request.search, [])
         recorded = sum(final.trial_id in self.state.recorded for final in group)
@@ -377,7 +377,7 @@ class Sweep:
         self.recording.put(self._write_table)
 
     def _table(self, ended: float | None = None) -> TrialTable:
-        """Return the table as it is now, or the final one if the sweep `ended` (Unix time)."""
+        """Return the table of the trials so far, or the final table if the sweep has `ended` (Unix time)."""
         with self.journal.lock:
             finals = self.state.current_finals if ended is None else self.search.current_finals
             state = replace(self.state, ended=dict(self.state.ended))

@@ -52,8 +52,8 @@ def table_of(
     **facts: Any,
 ) -> TrialTable:
     """Return the table of a sweep: the rows of its last written table, and new rows of trials that ended since then.
-    `finals` are the ids of the final runs of current best trials. `facts` are those that the journal lacks: the time of
-    the end, and the ids in MLflow.
+    `finals` are the ids of the final runs that repeat current best trials. `facts` are those that the journal lacks: the
+    time of the end, and the ids in MLflow.
     """
     begun, before = state.begun, earlier(paths)
     assert begun is not None
@@ -179,7 +179,7 @@ def _of_clients(outcome: TrialResult, part: str, metric: str) -> float | None:
 def _curves(
     request: TrialRequest, outcome: TrialResult, metric: str
 ) -> dict[str, list[float] | None]:
-    """Return a trial's curves by column, a value per evaluation. Infinite values become NaN, and curves of NaN alone None."""
+    """Return a trial's curves by column, a value per evaluation. Infinite values become NaN. A curve without any number is None."""
     curves: dict[str, list[float] | None] = {}
     for column, name in curve_columns(metric, TASKS[metric].pooled).items():
         if request.counted and column not in SEARCH_CURVES:

@@ -122,7 +122,7 @@ class Checked:
     dataset: str = "digits"
 
     def begun(self, name: str | None = None, seed: int = 1, **more: Any) -> Simulation:
-        """Return a run at round 0, of this algorithm or of the algorithm `name` with the hyperparameters that both have."""
+        """Return a simulation at round 0, of this algorithm or of the algorithm `name` with the hyperparameters that both have."""
         ranges, refused = algorithms.resolve(name or self.name).ranges(), self.cls.unsupported
         params = {key: value for key, value in self.params.items() if key in ranges}
         kept = {k: v for k, v in self.settings.items() if not {k, f"{k}={v}"} & refused.keys()}
@@ -140,7 +140,7 @@ class Checked:
 
     @cached_property
     def done(self) -> Simulation:
-        """Return a finished run of the algorithm in its default execution."""
+        """Return a finished simulation of the algorithm in its default execution."""
         return finish(self.begun())
 
     def declares(self) -> str:
@@ -169,7 +169,7 @@ class Checked:
         return f"{first:.3f} to {last:.3f}, d = {self.done.fed.d:,}"
 
     def executions(self) -> str:
-        """Check that all executions give equal weights up to rounding and equal counters. Return the executions."""
+        """Check that all ways to compute the clients give equal weights up to rounding, and equal counters. Return their names."""
         runs: dict[str, Simulation] = {}
         for execution in EXECUTIONS:
             with suppress(UserError):  # not every model has every execution
@@ -203,7 +203,7 @@ class Checked:
         return "to the bit"
 
     def sent(self) -> str:
-        """Check that bytes are counted if the model changes. Return those of a round in units of K d (clients times weights)."""
+        """Check that bytes are counted if the model changes. Return those per round, in units of K d (a model for each of K clients)."""
         fed, change = self.done.fed, _difference(self.done, self.begun())
         up, down, peer = itemgetter(*BYTES)(fed.counters)
         way = "up" if down else "down" if up else "down or up"

@@ -16,7 +16,7 @@ _STATUS = re.compile(r"failed with error code (\d+) !=")
 
 
 def usual(tracking_uri: str | None) -> str | None:
-    """Return the tracking URI, by default that in the environment variable; None if there is none: the store is a local file."""
+    """Return `tracking_uri`, by default the value of the environment variable, or None for a local store."""
     return tracking_uri if tracking_uri is not None else os.environ.get(VARIABLE) or None
 
 

@@ -64,7 +64,7 @@ class Record:
     experiment: str
 
     def check(self, what: str, instead: str = "") -> None:
-        """Raise `FormatError` if another version wrote the run. The message begins with `what` and may end with a way out."""
+        """Raise `FormatError` if another version wrote the run. The message begins with `what`, and ends with `instead`, a way out."""
         check_format(what, int(self.tags.get("format", 0)), instead)
 
 
@@ -240,7 +240,7 @@ class Store:
         return runs[0]
 
     def curve(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
-        """Return the recorded values of these metrics of a run: a dict for each round with a value, in order."""
+        """Return the history of a run in these metrics: a dict for each round with a recorded value, in order."""
         rounds: dict[int, dict[str, float]] = {}
         for metric in record.metrics.keys() & set(metrics):
             for point in self.client.get_metric_history(record.run_id, metric):
@@ -260,7 +260,7 @@ class Store:
 
 
 def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
-    """Return tags with MLflow's names and texts as values, without tags longer than `LONGEST`."""
+    """Return tags under MLflow's names, with their values as text. Leave out tags that are longer than `LONGEST`."""
     texts = {PREFIX + name: str(value) for name, value in tags.items()}
     return {name: text for name, text in texts.items() if len(text) <= LONGEST}
 

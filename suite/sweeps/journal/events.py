@@ -127,7 +127,7 @@ EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="e
 
 
 def ended(trial_id: str, outcome: TrialResult, **fields: Any) -> list[Event]:
-    """Return the events that end a trial: all evaluations, if there are any, and the end with these further `fields`."""
+    """Return the journal events of a trial's end: all evaluations, if there are any, and the end with further `fields`."""
     shortened = replace(outcome, history=outcome.history[-1:])
     end = Ended(trial_id=trial_id, outcome=shortened, **fields)
     if not outcome.history:
@@ -173,7 +173,7 @@ class SweepState:
     """The evaluations in the previous line, [] if they were not parsed, None if that line has no evaluations."""
 
     def read(self, path: Path) -> Self:
-        """Read the complete lines that a journal gained since the last call. Raise `UserError` for the first invalid line."""
+        """Read the complete lines that the journal has gained since the last call. Raise `UserError` for the first invalid line."""
         for number, raw in _lines(path, self.lines, self.offset):
             if raw.startswith(CURVE):
                 self._curve = []  # parsing curves would take most of the time
@@ -274,8 +274,8 @@ class SweepState:
 
 
 class Journal:
-    """An append-only file of events, and the `state` that results from them. A process that opens it has the file locked until
-    `close`. Threads share `lock`. Raises `UserError` if another process has the file locked.
+    """An append-only file of events, and the `state` that results from them. A process that opens it holds its lock file until
+    `close`. Threads share `lock`. Raises `UserError` if another process holds the lock file.
     """
 
     def __init__(self, path: Path, state: SweepState) -> None:
@@ -321,7 +321,7 @@ class Journal:
 
 
 def is_locked(journal: Path) -> bool:
-    """Return whether a process of this machine has a journal locked, or its lock file cannot be opened."""
+    """Return whether a process on this machine is writing a journal. Return true if its lock file cannot be opened."""
     try:
         with journal.with_name(LOCK).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -364,7 +364,7 @@ def broken(path: Path, number: int, error: ValueError) -> UserError:
 
 
 def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, TrialResult]]:
-    """Yield the id and the outcome, with its whole history, of each ended trial among these. Raise `UserError` for a bad line."""
+    """Yield the id and the outcome, with all evaluations, of each of these trials that has ended. Raise `UserError` for a bad line."""
     history: list[dict[str, int | float]] = []
     for number, raw in _lines(path) if trial_ids else ():
         start = OUTCOME.match(raw)  # parsing the other lines would take most of the time
