@@ -34,30 +34,30 @@ class Estimates:
             spec, resources = self._default(entry), self.resources
             data = self._partition(spec)
             model = fit_model(spec, data.dataset, self.device)
-            takes = footprint(spec, data, model, self.device, resources.budget_bytes)
+            need = footprint(spec, data, model, self.device, resources.budget_bytes)
             pack = self.study.pack
             if pack == "auto":
-                pack = pack_size(spec, data, model, self.device, takes)
+                pack = pack_size(spec, data, model, self.device, need)
             if resources.trial_bytes is not None:
-                takes = replace(takes, memory=resources.trial_bytes)
-            here = self.device == "cpu" and not resources.joins
-            if here and takes.memory > (memory := machine_memory()):
+                need = replace(need, memory=resources.trial_bytes)
+            local = self.device == "cpu" and not resources.joins
+            if local and need.memory > (memory := machine_memory()):
                 raise UserError(
-                    f"this machine can never hold a trial of {entry.name}: it takes {takes.memory / 1e9:,.1f} GB of "
-                    f"{memory / 1e9:,.1f} GB. That is an estimate, unless --set memory_per_trial=GB says it"
+                    f"this machine can never hold a trial of {entry.name}: it takes {need.memory / 1e9:,.1f} GB of "
+                    f"{memory / 1e9:,.1f} GB (--set memory_per_trial=GB replaces the estimate)"
                 )
             if named(spec.algorithm):  # third-party code may give its metrics invalid names
                 simulate(spec, data)
-            self._sizes[entry.id] = takes, pack
+            self._sizes[entry.id] = need, pack
         return self._sizes[entry.id]
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:
         """Return the memory in bytes of a process that runs as many trials of an entry as it may, by entry id."""
         memory = {}
         for entry in entries:
-            takes, pack = self.size(entry)
-            further = 0 if self.resources.trial_bytes else own_bytes(takes, self.device)
-            memory[entry.id] = takes.memory + (pack - 1) * further
+            need, pack = self.size(entry)
+            further = 0 if self.resources.trial_bytes else own_bytes(need, self.device)
+            memory[entry.id] = need.memory + (pack - 1) * further
         return memory
 
     def packs(self, entries: Iterable[Entry]) -> dict[str, int]:
@@ -115,8 +115,8 @@ class Estimates:
         }
 
     def _entry(self, entry: Entry, runs: int, calibrate: bool) -> dict[str, Any]:
-        (takes, pack), s = self.size(entry), entry.settings
-        steps, seconds = takes.steps, None
+        (need, pack), s = self.size(entry), entry.settings
+        steps, seconds = need.steps, None
         if calibrate:
             spec, threads = self._default(entry), max(1, int(self.resources.cpus_per_trial))
             steps, a_round, an_evaluation = pace(spec, self._partition(spec), self.device, threads)
@@ -128,9 +128,9 @@ class Estimates:
             "client_steps": round(runs * s.rounds * steps),
             "seconds": seconds,
             "pack": pack,
-            "memory_bytes_per_trial": takes.memory,
-            "gpu_memory_bytes_per_trial": takes.device,
-            "checkpoint_bytes_per_trial": takes.state,
+            "memory_bytes_per_trial": need.memory,
+            "gpu_memory_bytes_per_trial": need.device,
+            "checkpoint_bytes_per_trial": need.state,
         }
 
     def _default(self, entry: Entry) -> TrialSpec:

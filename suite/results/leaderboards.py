@@ -168,13 +168,13 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     runs = runs.fillna(dict.fromkeys(COUNTED, 0.0))
     margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
     searches, trials = tables.searches, dict[Key, int]()
-    for key, own in searches.items():
-        trials[key] = int(own["replicate"].value_counts().max())
+    for key, tried in searches.items():
+        trials[key] = int(tried["replicate"].value_counts().max())
     board = leaderboard(runs, trials, query.target, query.at, margin)
-    ran, audited = dict(iter(finals.groupby(KEYS))), []
+    by_entry, audited = dict(iter(finals.groupby(KEYS))), []
     for row in board.rows:
         key = row.sweep, row.entry_id
-        facts = _audit(searches[key], ran[key]) if key in searches else None
+        facts = _audit(searches[key], by_entry[key]) if key in searches else None
         audited.append(replace(row, audit=facts))
     return replace(board, rows=tuple(audited))
 
@@ -213,8 +213,8 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
     """Return a run's score, and its curve as pairs of cost and value; at equal rounds the curve is empty. A lost run has the
     score of the untrained model and no curve. Raise `UserError` if the metric was not recorded.
     """
-    wanted = {name, *COSTS[query.at]}
-    evaluations = [entry for entry in history if wanted & entry.keys()]
+    columns = {name, *COSTS[query.at]}
+    evaluations = [entry for entry in history if columns & entry.keys()]
     for metric in ([] if lost else [name]) + ([metrics.CLOCK] if query.at == "seconds" else []):
         if not any(metric in entry for entry in evaluations):
             hint = ": give the level +speed(sigma)" if metric == metrics.CLOCK else ""
@@ -267,11 +267,11 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
 def _audit(trials: pd.DataFrame, finals: pd.DataFrame) -> Audit:
     """Return the audit of an entry's searches from their search trials and their final runs."""
     entry, audits = finals["facts"].iloc[0], []
-    for replicate, own in trials[trials["kind"] == "search"].groupby("replicate"):
-        ran = finals[finals["replicate"] == replicate]
-        winner = int(ran["number"].iloc[0]) if len(ran) else None
-        params = json.loads(ran["params"].iloc[0]) if len(ran) else {}
-        scores = [*ran["val_score"].dropna()]
-        audits.append(audit(own, winner, params, entry.space, scores, TASKS[entry.metric].sign))
+    for replicate, tried in trials[trials["kind"] == "search"].groupby("replicate"):
+        runs = finals[finals["replicate"] == replicate]
+        winner = int(runs["number"].iloc[0]) if len(runs) else None
+        params = json.loads(runs["params"].iloc[0]) if len(runs) else {}
+        scores = [*runs["val_score"].dropna()]
+        audits.append(audit(tried, winner, params, entry.space, scores, TASKS[entry.metric].sign))
     facts = combined(audits)
     return replace(facts, findings=findings(facts))

@@ -54,8 +54,8 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
     trials = {}
     for row in board.rows:
         key = row.sweep, row.entry_id
-        if (own := tables.searches.get(key)) is not None:
-            trials[key] = own[own["kind"] == "search"]
+        if (tried := tables.searches.get(key)) is not None:
+            trials[key] = tried[tried["kind"] == "search"]
     return ReportData(
         board=board,
         curves=tuple(_curves(tables, board)),
@@ -117,15 +117,15 @@ def _sweep(tables: Tables, name: str, searched: str) -> SweepFacts:
     sweep, finals = tables.facts[name], tables.finals[tables.finals["sweep"] == name]
     study = {key: value for key, value in sweep.study.items() if value not in (None, {}, "")}
     settings = stated(study.get("settings", {}))
-    shown = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
-    facts = {word: sweep.versions[key] for key, word in shown.items() if key in sweep.versions}
+    labels = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
+    facts = {word: sweep.versions[key] for key, word in labels.items() if key in sweep.versions}
     facts |= {"search": searched, "search seed": str(study.get("seed", 0))}
     facts["final seeds"] = ", ".join(map(str, sorted(set(finals["seed"]))))
     prints = finals.groupby(["dataset", "heterogeneity"], sort=False)["partition_fingerprint"]
-    for (dataset, level), own in prints:
-        facts[f"fingerprint of {dataset} · {level}"] = ", ".join(sorted(set(own)))
-    named = ("rounds", "clients", "participation")
-    setting = {key: str(settings[key]) for key in named if key in settings}
+    for (dataset, level), values in prints:
+        facts[f"fingerprint of {dataset} · {level}"] = ", ".join(sorted(set(values)))
+    keys = ("rounds", "clients", "participation")
+    setting = {key: str(settings[key]) for key in keys if key in settings}
     setting["budget"] = f"{study['trials']} trials an entry, {study['seeds']} final seeds"
     setting["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(sweep.began)) + " UTC"
     if sweep.ended is not None:

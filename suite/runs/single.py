@@ -221,12 +221,12 @@ def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvalua
     plugins.refuse_changed(ran.get("code", {}), recorded.name)
     recorded_as = only(ran, ("execution", "chunk"))
     settings = Settings.model_validate(spec.settings.model_dump() | recorded_as)
-    before = ran.get("device", "cpu")
-    cards = look()[1] if before != "cpu" else []
-    device, here = ("cuda", cards[0][0]) if cards else ("cpu", "cpu")
+    recorded_on = ran.get("device", "cpu")
+    cards = look()[1] if recorded_on != "cpu" else []
+    device, run_on = ("cuda", cards[0][0]) if cards else ("cpu", "cpu")
     near, tolerance = "", 0.0
-    if here != before:
-        near = f"computed on {before}, repeated on {here}: other devices agree only to rounding"
+    if run_on != recorded_on:
+        near = f"computed on {recorded_on}, repeated on {run_on}: equal only up to rounding"
         tolerance = ROUNDING[settings.dtype]
     spec = spec.model_copy(update={"settings": settings})
     run = execute(spec, data_root, device, on_evaluation, halved=ran.get("halved"))
@@ -237,9 +237,9 @@ def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvalua
     for entry in recorded.history:
         repeated = rounds.get(int(entry["round"]), {})
         for metric in sorted(entry.keys() - {"round"}):
-            was, now = entry[metric], repeated.get(metric, math.nan)
+            old, new = entry[metric], repeated.get(metric, math.nan)
             # Written so that a missing value, which is NaN, differs.
-            if not (now == was or abs(now - was) <= tolerance * max(1.0, abs(was))):
+            if not (new == old or abs(new - old) <= tolerance * max(1.0, abs(old))):
                 where = f"{metric} at round {entry['round']}"
-                differences.append(f"{where}: recorded {was!r}, now {now!r}")
+                differences.append(f"{where}: recorded {old!r}, now {new!r}")
     return Replay(run, differences, near)
