@@ -151,7 +151,7 @@ def check(resources: Resources) -> None:
         addresses = resource.getrlimit(resource.RLIMIT_AS)[0]
         if addresses != resource.RLIM_INFINITY and addresses < 16e9:
             raise UserError(
-                f"ulimit -v is {addresses // 1024}, with which Ray does not start: set ulimit -v unlimited"
+                f"ulimit -v is {addresses // 1024}, with which Ray does not start: run `ulimit -v unlimited` first"
             )
         reason, cards = device.look() if resources.gpus_per_trial else ("", [True])
         if not cards:

@@ -84,7 +84,7 @@ class Batch:
         checkpoints = str(folder.resolve() / "checkpoints")
         drive(ExecutionPlan(self, data, resources, hooks, folder, checkpoints, alone=alone))
         if control.fault:
-            raise HaltedError(control.fault, "The same command runs the remaining runs.")
+            raise HaltedError(control.fault, "Run the same command again for the remaining runs.")
         return self.failed, bool(control.ending)
 
     def next(self) -> tuple[TrialRequest, bool] | None:

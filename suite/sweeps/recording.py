@@ -160,7 +160,7 @@ class SweepRecording:
             if isinstance(error, StoreError) and not error.passes:
                 self._refused[str(error)] += 1
                 return True
-            # A server may answer again. A store on this machine, such as a full disk, needs a person.
+            # A server may answer again later. A fault of this machine, such as a full disk, stays until it is mended.
             why = f"{type(error).__name__}: {reason(error)}"
             away = isinstance(error, StoreError) and not is_local(self.store.uri)
             self.progress.waiting = f"{why}: trying again"

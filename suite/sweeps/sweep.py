@@ -222,7 +222,7 @@ class Sweep:
         elif not written:
             left = len(self.state.ended.keys() - self.state.recorded.keys())
             lacks = f"{self.store.uri} lacks {left} of the trials that have ended"
-            say(f"{lacks}, or its leaderboard: the journal has all, and --resume records it")
+            say(f"{lacks}, or its leaderboard: the journal has everything, and --resume records it")
         return Result(self._summary(seconds), board, "" if whole else self.control.ending)
 
     def _begin(self) -> None:

@@ -192,7 +192,7 @@ class SweepState:
         if isinstance(event, Evaluated | Ended | Died) and (
             event.trial_id not in self.requests or event.trial_id in self.ended
         ):
-            raise ValueError(f"trial {event.trial_id} does not run here")
+            raise ValueError(f"trial {event.trial_id} is not running at this point")
         match event:
             case Begun():
                 if self.begun is not None:
@@ -235,7 +235,7 @@ class SweepState:
         expected = self._searched[request.search]
         misplaced = request.index != expected if is_search else trial_id in self.ended
         if misplaced or request.entry_id not in self.begun.entries:
-            raise ValueError(f"trial {trial_id} cannot be asked for here")
+            raise ValueError(f"trial {trial_id} cannot be requested at this point")
         self.requests[trial_id] = request
         self._searched[request.search] += is_search
         if request.kind == TrialKind.FINAL:
@@ -248,7 +248,7 @@ class SweepState:
     def _end(self, trial_id: str, outcome: TrialResult) -> None:
         assert self.begun is not None
         if outcome.history and self._curve is None:
-            raise ValueError(f"the line before has no curve of trial {trial_id}")
+            raise ValueError(f"the previous line has no evaluations of trial {trial_id}")
         self.running.pop(trial_id, None)
         whole = replace(outcome, history=self._curve or outcome.history)
         result, study = ValidationResult.of(whole), self.begun.study
