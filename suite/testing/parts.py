@@ -82,7 +82,7 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
             rule = "a modifier gives other values in a second call: use trials.common.randomness"
             demand(equal, rule)
             counts = steps.shape == (n,) and steps.dtype.kind in "iu" and steps.min() >= 1
-            demand(counts, "local_steps must return a whole number of steps per client, at least 1")
+            demand(counts, "local_steps must give each client a whole number of steps, at least 1")
             some = len(heard) > 0 and set(heard) <= set(everyone)
             demand(some, "answering must return at least one of the clients in its argument")
     return f"{', '.join(map(str, clients))} clients"

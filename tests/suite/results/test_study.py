@@ -129,7 +129,7 @@ def test_an_export_opens_with_one_line(storage: Path, tmp_path: Path) -> None:
     for stored, trial in zip(read.trials, study.trials, strict=True):
         for name in ("number", "state", "value", "params", "distributions", "user_attrs"):
             assert getattr(stored, name) == getattr(trial, name)
-    assert "not there yet" in fault(suite_here(*words, cwd=tmp_path, code=2))
+    assert "does not exist yet" in fault(suite_here(*words, cwd=tmp_path, code=2))
     assert {path.name for path in tmp_path.iterdir()} == {"runs", "searches.db"}
     with pytest.raises(UserError, match="no search trial of sweep s has ended"):
         export(table_of([], {}), tmp_path / "none.db")
