@@ -70,7 +70,7 @@ class Cluster:
         self._counted, self._slots = -math.inf, 0
 
     def slots(self, memory: int = 0) -> int:
-        """Return how many trials of `memory` bytes fit on all living nodes, but at least 1; or `max_concurrent` if it is set.
+        """Return `max_concurrent` if it is set, or else how many trials of `memory` bytes fit on all living nodes, but at least 1.
         The nodes are counted anew every `REFRESH_SECONDS`, since they may join and leave a cluster.
         """
         if self.resources.max_concurrent is not None:

@@ -1,4 +1,4 @@
-"""The decisions which trials begin together in a process, and what follows when they end, whatever runs the processes.
+"""The decisions about which trials begin together in a process, and about what follows when they end.
 
 Requests wait in the order in which their source hands them out. A free slot takes a pack: several waiting trials of any
 entries that can share a process, but not so many that another slot stays idle. Search, journal, records and early stopping
@@ -248,7 +248,7 @@ class Dispatch:
             self._end(trial)
 
     def died(self, process: str, reason: str) -> None:
-        """Take the death of a process. Its trials begin again from their checkpoints after a pause, unless they died `DEATHS` times."""
+        """Take the death of a process. Its trials begin again from their checkpoints after a pause, except after `DEATHS` deaths in a row."""
         for trial in self._unfinished(process):
             if trial.began is None:  # the process has not started, which does not count as a death
                 say(f"no process starts for trial {trial.request.trial_id}: {reason[:300]}")

@@ -34,6 +34,6 @@ def _folders() -> list[str]:
 
 
 def read_authentication_again() -> None:
-    """Let Ray read its authentication from the environment again. By itself it reads it once, but a process may use several clusters."""
+    """Let Ray read the mode and token of its authentication from the environment again, which it does only once per process."""
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()

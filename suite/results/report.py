@@ -68,7 +68,7 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
 
 
 def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
-    """Yield the test curves of the leaderboard's final runs, except of runs without a usable score."""
+    """Yield the test curves of the leaderboard's final runs, except of runs that diverged or have no finite score."""
     finals = {final["run_id"]: final for final in tables.finals.to_dict("records")}
     histories = tables.histories(["test", *map("{}_curve".format, COSTS["bytes"])])
     for row in board.rows:

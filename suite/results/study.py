@@ -56,7 +56,7 @@ def searches_of(table: TrialTable) -> Iterator[SearchTrials]:
 
 def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> dict[str, Any]:
     """Return an Optuna distribution for each searched hyperparameter. It includes all tried values, since Optuna compares only
-    trials with equal distributions. If some values are not numbers, it is categorical.
+    trials with equal distributions. A distribution with values that are not numbers is categorical.
     """
     tried, ranges = [*map(json.loads, rows["params"])], dict[str, Any]()
     for name, declared in space.items():

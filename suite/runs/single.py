@@ -63,12 +63,12 @@ class Finished:
 
     @property
     def val_score(self) -> float:
-        """Return the mean validation score of the last three evaluations: the untrained model's if it diverged, NaN without data."""
+        """Return the mean of the last three validation scores, the untrained model's if the run diverged, or NaN without validation data."""
         return self.result.score(f"val_{self.simulation.task.metric}")
 
     @property
     def test_score(self) -> float:
-        """Return the mean test score of the last three evaluations, or the untrained model's score if the run diverged."""
+        """Return the mean of the last three test scores, or the untrained model's if the run diverged."""
         return self.result.score(f"test_{self.simulation.task.metric}")
 
     def __repr__(self) -> str:

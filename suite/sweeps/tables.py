@@ -99,7 +99,7 @@ def table_of(
 
 
 def _joined(parts: Sequence[Any], state: SweepState, finals: Collection[str]) -> Any:
-    """Return the rows of ended trials, sorted by id, with their MLflow runs. Final runs that are not in `finals` are superseded."""
+    """Return the rows of ended trials, sorted by id, with their MLflow runs. Final runs not in `finals` get the kind `superseded`."""
     rows = pa.concat_tables(parts)
     trial_ids = rows["trial_id"].to_pylist()
     ended = (number for number, trial_id in enumerate(trial_ids) if trial_id in state.ended)

@@ -97,8 +97,8 @@ def checks(
 
 
 def check_algorithm(name: str, params: Mapping[str, Any] | None = None, **how: Any) -> None:
-    """Raise `WrongError` with every fault of the algorithm that is called `name` or is in a file, as `FILE.py:Class`. `how` has
-    further arguments of `checks`, such as `reduces_to="fedavg"`, `models=("logreg",)`, `settings` or `level`.
+    """Raise `WrongError` with every fault of an algorithm, which is given by its name or as `FILE.py:Class`. `how` has further
+    arguments of `checks`, such as `reduces_to="fedavg"`, `models=("logreg",)`, `settings` or `level`.
     """
     faults = []
     for finding in checks(name, params or {}, **how):
@@ -144,7 +144,7 @@ class Checked:
         return finish(self.begun())
 
     def declares(self) -> str:
-        """Check that defaults are in their ranges, and that conditions and `unsupported` name what exists. Return the fields."""
+        """Check that each default is in its range, and that `when` and `unsupported` have known names. Return the hyperparameters."""
         default, ranges = self.cls(), self.cls.ranges()
         for key, spec in ranges.items():
             value, when = getattr(default, key), spec.when or {}

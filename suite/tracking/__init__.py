@@ -38,7 +38,7 @@ def pages_at(tracking_uri: str | None) -> str:
 
 
 def without_user(text: str) -> str:
-    """Return the text without the users and passwords of addresses in it."""
+    """Return the text without users and passwords in its addresses."""
     return _USER.sub("", text)
 
 

@@ -171,7 +171,7 @@ class Store:
         self.client.log_batch(run_id, metrics, texts, run_tags, synchronous=True)
 
     def keep_table(self, run_id: str, path: Path) -> None:
-        """Upload the table of a sweep to its run if the store takes files. Then set the tag with the table's SHA-256."""
+        """Upload a sweep's table to its MLflow run, and then tag the run with the table's SHA-256, unless the store takes no files."""
         if self.takes_files:
             self.client.log_artifact(run_id, str(path))
             self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path), synchronous=True)

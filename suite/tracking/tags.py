@@ -81,7 +81,7 @@ def versions() -> dict[str, str]:
 
 
 def experiments_page(path: str = "", **query: str) -> str:
-    """Return the path of MLflow's page of experiments, or of the page `path` below it, with these parameters in its address."""
+    """Return the path of MLflow's page of experiments, or of the page `path` below it, with the parameters `query`."""
     # By default MLflow opens its view for language models, which shows no runs.
     return f"/#/experiments{path}?{urlencode({'workflowType': 'machine_learning', **query})}"
 
