@@ -149,7 +149,7 @@ class TrialTable:
     source: Any
 
     def columns(self, names: Sequence[str], kinds: Collection[str] = ()) -> pd.DataFrame:
-        """Return these columns of the trials of these kinds, by default of all trials. Raise `UserError` if the file is damaged."""
+        """Return these columns of all trials, or of the trials of some `kinds` (`search`, `confirm`, `final`). Raise `UserError` for damage."""
         import pyarrow.compute as pc
 
         rows = self.whole([*dict.fromkeys([*names, "kind"])])
@@ -295,7 +295,7 @@ class Tables:
         return {(str(s), str(e)): trials for (s, e), trials in ordered.groupby(KEYS)}
 
     def frame(self, columns: Iterable[str], kinds: Collection[str] = ()) -> pd.DataFrame:
-        """Return these columns of the trials of these kinds in all tables, by default of all trials."""
+        """Return these columns of the trials in all tables, or of the trials of some `kinds` (`search`, `confirm`, `final`)."""
         import pandas as pd
 
         names, frames = [*columns], []

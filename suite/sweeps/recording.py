@@ -149,7 +149,7 @@ class SweepRecording:
                 pause = min(pause * 2, 10)
 
     def _written(self, write: Callable[[], object]) -> bool:
-        """Try a write once. Return true if there is no other try: it succeeded, was refused, or the sweep is halted."""
+        """Try a write once. Return whether it needs no other try: it succeeded, was refused, or the sweep is halted."""
         try:
             write()
             self.progress.waiting, self._faults, self._since = "", 0, time.monotonic()

@@ -144,7 +144,7 @@ class Sweep:
         self.set_aside, self.due = 0, 0.0
 
     def _warm(self) -> dict[str, list[InitialConfiguration]]:
-        """Return the configurations that each entry starts with: those in the journal, or for a new entry those of the study's `warm_start`."""
+        """Return the configurations that each entry starts with: those in the journal, or for new entries those of `study.warm_start`."""
         where, warm = self.study.warm_start, dict(self.state.begun.warm) if self.state.begun else {}
         new = [entry for entry in self.entries if entry.id not in warm]
         if where is None or not new:

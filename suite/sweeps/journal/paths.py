@@ -16,7 +16,7 @@ JOURNAL, STATUS = "journal.jsonl", "status.json"
 
 
 def check_name(name: str, option: str) -> None:
-    """Raise `UserError` for a name that cannot be that of one folder. The message begins with `option`, such as `--name`."""
+    """Raise `UserError` unless `name` can be the name of a single folder. The message begins with `option`, such as `--name`."""
     fits = name.isprintable() and len(name.encode()) <= 255  # the limit of common file systems
     if not fits or name != name.strip() or name in ("", ".", "..") or set(name) & set("/\\"):
         bounds = "without / and \\, control characters and space around it, and at most 255 bytes"
