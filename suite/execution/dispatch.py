@@ -248,7 +248,7 @@ class Dispatch:
             self._end(trial)
 
     def died(self, process: str, reason: str) -> None:
-        """Take the death of a process. Its trials begin again from their checkpoints after a pause, up to `DEATHS` times in a row."""
+        """Take the death of a process. Its trials begin again from their checkpoints after a pause, until `DEATHS` deaths in a row."""
         for trial in self._unfinished(process):
             if trial.began is None:  # the process has not started, which does not count as a death
                 say(f"no process starts for trial {trial.request.trial_id}: {reason[:300]}")

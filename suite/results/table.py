@@ -149,7 +149,7 @@ class TrialTable:
     source: Any
 
     def columns(self, names: Sequence[str], kinds: Collection[str] = ()) -> pd.DataFrame:
-        """Return these columns of all trials, or of the trials of some `kinds` (`search`, `confirm`, `final`). Raise `UserError` for damage."""
+        """Return these columns of all trials, or of the trials of some `kinds` (`search`, `confirm`, `final`). Raise `UserError` if damaged."""
         import pyarrow.compute as pc
 
         rows = self.whole([*dict.fromkeys([*names, "kind"])])
