@@ -43,7 +43,7 @@ def readonly(recording):
 @pytest.mark.parametrize(
     ("where", "fails", "said"),
     [
-        ((SweepRecording, "_find"), readonly, "attempt to write a readonly database"),
+        ((SweepRecording, "_open_run"), readonly, "attempt to write a readonly database"),
         ((driver.tune, "Tuner"), full, "runs/smoke/tune cannot be written: No space left"),
     ],
 )
