@@ -9,8 +9,7 @@ from rich import control
 
 
 def spell_out(table: Mapping[int, str]) -> None:
-    """Make Rich replace characters (by code point) with the texts of the table, in all that it prints from now on.
-
-    Without this Rich drops a few control characters and prints all others, direction marks among them.
+    """Make Rich replace characters (by code point) with the texts of the table, in all that it prints from now on. Without
+    this Rich drops a few control characters and prints all others, direction marks among them.
     """
     control._CONTROL_STRIP_TRANSLATE.update(table)  # type: ignore[arg-type]

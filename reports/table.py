@@ -75,6 +75,7 @@ class Line:
 
     @property
     def texts(self) -> list[str]:
+        """Return the texts of the row's cells."""
         return [cell.text for cell in self.full]
 
 

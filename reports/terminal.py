@@ -39,10 +39,9 @@ def fitted(
     styles: Iterable[str | None] = (),
     ends: Container[int] = (),
 ) -> tuple[RichTable, list[str]]:
-    """Return a table of at most `width` characters, and the heads of the columns that have no room in it.
-
-    The last columns are left out first. The first `essential` ones all stay if they fit with their names broken over lines.
-    Rows have these Rich `styles`; a rule is drawn below each row whose index is in `ends`.
+    """Return a table of at most `width` characters, and the heads of the columns that have no room in it. The last columns
+    are left out first. The first `essential` ones all stay if they fit with their names broken over lines. Rows have these
+    Rich `styles`; a rule is drawn below each row whose index is in `ends`.
     """
     cells = zip(*rows, strict=True) if rows else [()] * len(columns)
     widths = _widths(list(map(_measured, columns, cells)), width, essential)

@@ -33,9 +33,8 @@ UNMEASURED, WORDS_ONLY = "the suite does not measure it", "not put into numbers"
 
 
 class Statement(BaseModel):
-    """A paper's statement about two methods: metric(`of`) - `times` * metric(`to`) is <, >, <=, >= or ~ (about) `by`.
-
-    `of` and `to` name a method, or a difference "A - B" of two; without both of them there is no verdict. The default metric is
+    """A paper's statement about two methods: metric(`of`) - `times` * metric(`to`) is <, >, <=, >= or ~ (about) `by`. `of`
+    and `to` name a method, or a difference "A - B" of two; without both of them there is no verdict. The default metric is
     the first of the row's that the suite measures.
     """
 
@@ -79,7 +78,6 @@ class Judged(Measured):
 
 class JudgedRow(BaseModel):
     """A row of a paper's table with the verdicts from its runs. `note` says which runs are missing, or why there are none.
-
     Each of the `settings` has a `method` (None: for all), a `name`, a `value`, and the reason `chosen_because` (None: the
     paper states the value). `reduced` says what was made smaller than in the paper.
     """
@@ -125,7 +123,6 @@ def judge_numbers(
     numbers: Mapping[str, Mapping[str, Any]], runs: Runs, planned: int, why_not: str
 ) -> list[Judged]:
     """Return the verdicts on the printed `numbers[metric][method]` of a row, for which the methods' order counts too.
-
     `planned` is the number of rounds in the paper. If `why_not` gives a reason why the row was not run, no number is judged.
     """
     judged, rounds = [], _rounds(runs)

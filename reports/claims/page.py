@@ -110,9 +110,8 @@ ABOUT = (
 
 
 class JudgedEntry(BaseModel):
-    """A printed number of a row, or a statement that the paper `says`, with its verdict or the reason `why` it has none.
-
-    An entry is shown `again` if another row with the same experiment counts it, but this row was run under other settings.
+    """A printed number of a row, or a statement that the paper `says`, with its verdict or the reason `why` it has none. An
+    entry is shown `again` if another row with the same experiment counts it, but this row was run under other settings.
     `chosen` has the settings that the paper leaves open; `note` says which runs of the row are missing.
     """
 

@@ -115,9 +115,8 @@ class ClaimRun:
     diverged: bool = False
 
     def at(self, key: str, round_index: int | None) -> float:
-        """Return a recorded value at a round (None: at the last evaluation); NaN if it was not recorded.
-
-        If the run diverged before that round, accuracies are the untrained model's and all other metrics are infinite.
+        """Return a recorded value at a round (None: at the last evaluation); NaN if it was not recorded. If the run diverged
+        before that round, accuracies are the untrained model's and all other metrics are infinite.
         """
         if self.diverged and (round_index is None or round_index > self.history[-1]["round"]):
             accuracy = key.endswith("accuracy")
@@ -181,9 +180,8 @@ MOST_SEEDS = 1000
 
 
 class Measured(BaseModel):
-    """The mean of a metric over seeds with the ends of its 95 % interval; `reached_share` is the share of finite values.
-
-    If that is below 1 there is no interval. A mean of rounds is then a lower bound, in which a seed that never reached the
+    """The mean of a metric over seeds with the ends of its 95 % interval; `reached_share` is the share of finite values. If
+    that is below 1 there is no interval. A mean of rounds is then a lower bound, in which a seed that never reached the
     target counts as the last round plus one. The mean of any other metric leaves out infinite values.
     """
 
@@ -263,10 +261,7 @@ def agreeing(relation: str, bound: float, tolerance: float) -> tuple[float, floa
 def of_sample(
     agrees: tuple[float, float], values: Sequence[float], at_least: bool = False
 ) -> Verdict:
-    """Return the verdict on whether the mean of the values lies in the range `agrees`, judged by its 95 % interval.
-
-    With `at_least` some of the values are only lower bounds.
-    """
+    """Return the verdict on whether the values' mean lies in the range `agrees`; with `at_least` some values are lower bounds."""
     (least, most), (low, high) = agrees, interval(values)
     if low is None or high is None:
         return Verdict(NOISY, "one seed")
@@ -294,7 +289,6 @@ def order_of(
     method: str, numbers: Mapping[str, Printed], values: Mapping[str, Seeds], rounds: int
 ) -> Order:
     """Compare a method by measured values with the others of its row, in the order in which their printed numbers stand.
-
     Printed numbers that are equal, or bounds, have no order. Differences are taken seed by seed, and their intervals hold
     jointly with 95 %. An order counts as reversed, or as printed, only if its interval excludes 0.
     """
@@ -321,9 +315,8 @@ def order_of(
 
 
 def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order) -> Verdict:
-    """Return the verdict on a printed number from measured values by seed, and from the method's order in its row.
-
-    Runs have `rounds` rounds. A number that fails is still "direction only" if the printed order holds with all others.
+    """Return the verdict on a printed number from measured values by seed, and from the method's order in its row. Runs have
+    `rounds` rounds. A number that fails is still "direction only" if the printed order holds with all others.
     """
     reversed_to, as_printed = order
     if not values:
@@ -362,10 +355,9 @@ def compare(
     times: float = 1.0,
     by: float = 0.0,
 ) -> tuple[Verdict, Measured]:
-    """Return the verdict on "`left` - `times` * `right` RELATION `by`", seed by seed, and the mean of that difference.
-
-    A run that diverged counts as the worse one. Such runs decide only if the same side diverged with every seed (at least
-    two); otherwise the verdict is "too noisy to say".
+    """Return the verdict on "`left` - `times` * `right` RELATION `by`", seed by seed, and the mean of that difference. A run
+    that diverged counts as the worse one. Such runs decide only if the same side diverged with every seed (at least two);
+    otherwise the verdict is "too noisy to say".
     """
     lost, gaps, subtracted = list[tuple[bool, bool]](), dict[int, float](), list[float]()
     for seed in filter(right.__contains__, left):

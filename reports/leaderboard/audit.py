@@ -35,9 +35,8 @@ PER_HYPERPARAMETER = 10
 
 @dataclass(frozen=True)
 class Edge:
-    """A hyperparameter whose winning `value` is at an `end` ("low" or "high") of its range from `low` to `high`.
-
-    `wider` is the range to search next; it is None if values beyond that end have no meaning, so that nothing was missed.
+    """A hyperparameter whose winning `value` is at an `end` ("low" or "high") of its range from `low` to `high`. `wider` is
+    the range to search next; it is None if values beyond that end have no meaning, so that nothing was missed.
     """
 
     name: str
@@ -50,7 +49,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Finding:
-    """A fact of a search that may have cost the method some of its score: its kind (a key of `words.KINDS`) and its text."""
+    """A fact of a search that may have cost the method some of its score: its kind (edge, rising, diverged, few) and its text."""
 
     kind: str
     text: str
@@ -85,10 +84,9 @@ def audit(
     seeds: Sequence[float],
     sign: int,
 ) -> Audit:
-    """Return the facts of one search, without findings.
-
-    `tried` has a row per trial (columns number, status, val_score), and `winner` is the number of the chosen trial. `params` are
-    its hyperparameters, searched in `ranges`; `seeds` are its validation scores over final seeds. `sign` is -1 if less is better.
+    """Return the facts of one search, without findings. `tried` has a row per trial (columns number, status, val_score), and
+    `winner` is the number of the chosen trial. `params` are its hyperparameters, searched in `ranges`; `seeds` are its
+    validation scores over final seeds. `sign` is -1 if less is better.
     """
     done = tried[tried["status"] == Status.FINISHED].dropna(subset="val_score")
     scores = (sign * done["val_score"].astype(float)).set_axis(done["number"])
@@ -116,10 +114,9 @@ def audit(
 
 
 def combined(searches: Sequence[Audit]) -> Audit:
-    """Return the facts of a row with several searches: means over them, the largest `trials`, and the significant edges.
-
-    If an end of a range made no difference, a winner would be within `EDGE` of it with probability `EDGE`. An edge is kept if k or
-    more of n winners there have a binomial probability of at most `EDGE`: 1 of 1, 2 of 2 to 7, 3 of 8.
+    """Return the facts of a row with several searches: means over them, the largest `trials`, and the significant edges. If
+    an end of a range made no difference, a winner would be within `EDGE` of it with probability `EDGE`. An edge is kept if k
+    or more of n winners there have a binomial probability of at most `EDGE`: 1 of 1, 2 of 2 to 7, 3 of 8.
     """
     if len(searches) == 1:
         return searches[0]
@@ -149,10 +146,7 @@ def combined(searches: Sequence[Audit]) -> Audit:
 
 
 def findings(facts: Audit) -> tuple[Finding, ...]:
-    """Return the findings of an audit, which may have cost the method some of its score.
-
-    An improvement in the last trials is a finding only if it is larger than the noise over seeds.
-    """
+    """Return the findings of an audit; an improvement in the last trials is one only if it is larger than the noise over seeds."""
     costly = []
     for edge in facts.edges or ():
         if edge.wider is not None:
@@ -171,9 +165,8 @@ def findings(facts: Audit) -> tuple[Finding, ...]:
 
 
 def wider(spec: Range, end: str) -> tuple[float, float] | None:
-    """Return the range with its "low" or "high" end moved outward; None if that end is at the limit of meaningful values.
-
-    An end moves by a factor of 10 on a log scale. On a linear scale it moves by the width of the range, but a low end above 0 is
+    """Return the range with its "low" or "high" end moved outward; None if that end is at the limit of meaningful values. An
+    end moves by a factor of 10 on a log scale. On a linear scale it moves by the width of the range, but a low end above 0 is
     halved. An end that would reach the limit moves only halfway to it.
     """
     assert spec.low is not None

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MARK = "interim, validation only"
 """The text beside the title of every table of an unfinished scenario."""
 ABOUT = (
-    "Interim: the best validation score of the search so far, of one seed, which flatters who had more "
-    "trials. Ranks count once all final runs of a scenario are there."
+    "Interim: the best validation score of the search so far, from one seed, which favours methods with more "
+    "trials. Ranks count once a scenario has all of its final runs."
 )
 
 
@@ -98,12 +98,13 @@ class Score:
     """The fields of a row about its score. `rank` is None if the method is not ranked; `tied` rows share their rank.
 
     The 95 % interval of the mean is over the `units` levels of the factor `over`: split, partition, tuning or seed
-    (`reports.leaderboard.replication`). `spread` has the standard deviation by factor; `by_replicate` has the mean of each search's winner.
-    `behind` is the distance of the mean to the first row's. `behind_low` and `behind_high` are the interval of the distance to the
-    best method. Both are None if no error can be estimated, as are `within_noise` and `equivalent`. `within_noise` says that the
-    method may be the best, since none is shown to be ahead; `beaten_by` names those that are. `equivalent` methods may be the best
-    and are within the study's margin of it (None without a margin). `worst_clients` is the mean score of the worst 10 % of clients, `client_spread` the
-    standard deviation over clients. `test_samples` is the size of the test set, 0 if unknown.
+    (`reports.leaderboard.replication`). `spread` has the standard deviation by factor, `by_replicate` the mean score of each
+    search's winner. `behind` is the distance of the mean to the first row's. `behind_low` and `behind_high` are the interval
+    of the distance to the best method. Both are None if no error can be estimated, as are `within_noise` and `equivalent`.
+    `within_noise` says that the method may be the best, since none is shown to be ahead; `beaten_by` names those that are.
+    `equivalent` methods may be the best and are within the study's margin of it (None without a margin). `worst_clients` is
+    the mean score of the worst 10 % of clients, `client_spread` the standard deviation over clients; both are None unless
+    they are of the same evaluations as the mean. `test_samples` is the size of the test set, 0 if unknown.
     """
 
     metric: str
@@ -132,9 +133,8 @@ class Score:
 @dataclass(frozen=True, kw_only=True)
 class Cost:
     """The fields of a row about its cost: means over whole final runs; `budget` is the equal cost of a comparison, if any.
-
-    `reached_share` is the share of final runs that reached the target, and each `*_to_target` is a mean over these. The median
-    counts the other runs as later than all; it is None if it is one of them.
+    `reached_share` is the share of final runs that reached the target, and each `*_to_target` is a mean over these. The
+    median counts the other runs as later than all; it is None if it is one of them.
     """
 
     rounds_to_target: float | None

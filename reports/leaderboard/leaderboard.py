@@ -4,7 +4,7 @@ Runs are compared within a group: the runs of one scenario with equal settings, 
 `reports.leaderboard.statistics` compares algorithms over all groups. Reference methods stand below without a rank, and
 take no part in tests.
 
-At equal rounds a run is scored as a whole. At equal steps or bytes the budget of a group is the smallest cost of any of
+At equal rounds a run is scored as a whole. At equal steps, bytes or seconds the budget of a group is the smallest cost of any of
 its runs, and a run is scored at its last evaluation within that budget. A mean over several evaluations would include
 some at which a costly method had hardly begun to train.
 """
@@ -48,9 +48,8 @@ SEARCH = [*Draw._fields[:-1]]
 
 class ComparisonTerms(NamedTuple):
     """The conditions under which a sweep tuned and ran its methods in a scenario; only runs with equal ones are compared.
-
-    `split` is the fingerprint of the partition of the data in the first final run. `settings` are those that all methods share, as
-    JSON. `trials` is the largest number of search trials of any method.
+    `split` is the fingerprint of the partition of the data in the first final run. `settings` are those that all methods
+    share, as JSON. `trials` is the largest number of search trials of any method.
     """
 
     split: str
@@ -76,10 +75,9 @@ Group = dict[str, "pd.DataFrame"]
 
 
 def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str]]:
-    """Return the groups of comparable runs in order of first appearance, and notes on what is not compared.
-
-    A note names each sweep that is not comparable with earlier ones, and each algorithm that several comparable sweeps ran; such an
-    algorithm counts once, with the runs of the last of these sweeps.
+    """Return the groups of comparable runs in order of first appearance, and notes on what is not compared. A note names each
+    sweep that is not comparable with earlier ones, and each algorithm that several comparable sweeps ran; such an algorithm
+    counts once, with the runs of the last of these sweeps.
     """
     groups: list[Group] = []
     notes: list[str] = []
@@ -129,10 +127,9 @@ def leaderboard(
     at: str = "rounds",
     margin: float | None = None,
 ) -> Leaderboard:
-    """Return the leaderboard of final runs, compared at equal rounds, steps or bytes.
-
-    `runs` has one row per final run, with the columns of a sweep's table and those of `COMPARED`. `target` is the score of the
-    columns "rounds to ...". A method shown to be at most `margin` behind the best is marked as equivalent to it.
+    """Return the leaderboard of final runs, compared at equal rounds, steps, bytes or simulated seconds (`at`). `runs` has
+    one row per final run, with the columns of a sweep's table and those of `COMPARED`. `target` is the score of the columns
+    "rounds to ...". A method shown to be at most `margin` behind the best is marked as equivalent to it.
     """
     groups, notes = matched(runs, trials)
     ranked: list[list[Row]] = []
@@ -176,10 +173,9 @@ def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
 
 
 def _at_budget(group: Group) -> tuple[Group, float | None]:
-    """Return the runs with their scores at the group's budget, and that budget: the smallest cost of any run.
-
-    A run without cost (for example one that sends no bytes) sets no budget; a run without a curve keeps its score. Where
-    no run has a cost, the scores stay as they are and the budget is None.
+    """Return the runs with their scores at the group's budget, and that budget: the smallest cost of any run. A run without
+    cost (for example one that sends no bytes) sets no budget; a run without a curve keeps its score. Where no run has a cost,
+    the scores stay as they are and the budget is None.
     """
     budget = inf
     for runs in group.values():

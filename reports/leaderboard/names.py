@@ -20,10 +20,9 @@ NAMED = {
 
 
 def classes_of_files(algorithms: Iterable[str]) -> dict[str, str]:
-    """Return distinct names for classes of the same name in several files, by algorithm.
-
-    `a/mine.py:Mine` becomes `a/mine.py:Mine (mine.py)` if another file has a class `Mine` too. The second file `mine.py`, in another
-    folder, becomes `(mine.py, 2)`.
+    """Return distinct names for classes of the same name in several files, by algorithm. `a/mine.py:Mine` becomes
+    `a/mine.py:Mine (mine.py)` if another file has a class `Mine` too. The second file `mine.py`, in another folder, becomes
+    `(mine.py, 2)`.
     """
     names = sorted(set(algorithms))
     classes = Counter(name.rpartition(":")[2] for name in names)
@@ -39,10 +38,7 @@ def classes_of_files(algorithms: Iterable[str]) -> dict[str, str]:
 
 
 def without_folders(names: Iterable[str]) -> dict[str, str]:
-    """Return shorter forms of the names with a path, such as `npz:my.npz` for `npz:/home/me/my.npz`.
-
-    Names whose short form would equal another's are left out.
-    """
+    """Return short forms of names with a path, `npz:my.npz` for `npz:/home/me/my.npz`, except where two would be equal."""
     short = {name: re.sub(r"[^:(]*/(?=[^/])", "", name) for name in set(names) if ":" in name}
     count = Counter(short.values())
     return {name: text for name, text in short.items() if text != name and count[text] == 1}

@@ -41,9 +41,8 @@ Scores = Mapping[Draw, float]
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean of final runs, its standard `error` with degrees of `freedom`, and the sampled factor (`over`).
-
-    The error is None if there are too few runs to estimate it, or if all scores are equal, which is no proof of certainty.
+    """A mean of final runs, its standard `error` with degrees of `freedom`, and the sampled factor (`over`). The error is
+    None if there are too few runs to estimate it, or if all scores are equal, which is no proof of certainty.
     """
 
     mean: float
@@ -90,7 +89,6 @@ def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
 @dataclass(frozen=True)
 class Gap:
     """A mean of scores, or of differences of two methods, with the parts of its error: error^2 = squares / freedom * weight.
-
     Stratum h of H has n_h levels of the sampled factor `over`, with means m_hi. Then mean = 1/H sum_h mean_i m_hi, squares =
     sum_hi (m_hi - mean_i m_hi)^2, freedom = sum_h (n_h - 1), and weight = sum_h 1/n_h / H^2 (0 without runs).
     """
@@ -158,9 +156,8 @@ def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
 
 
 def spreads(scores: Scores) -> dict[str, float]:
-    """Return the standard deviation that each factor with several levels contributes, by nested analysis of variance.
-
-    From the inside out, v_f is the variance of the level means of factor f within the levels of outer factors. With n the harmonic
+    """Return the standard deviation that each factor with several levels contributes, by nested analysis of variance. From
+    the inside out, v_f is the variance of the level means of factor f within the levels of outer factors. With n the harmonic
     mean of the numbers of inner levels, var_seed = v_seed and var_f = max(0, v_f - v_inner / n).
     """
     deviations: dict[str, float] = {}
@@ -185,9 +182,8 @@ def spreads(scores: Scores) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Difference:
-    """The lead of method `first` over `second` in one scenario: the mean difference over the `seeds` runs that both have.
-
-    The intervals from `low` to `high` of all pairs of the scenario hold jointly with 95 % (`Errors`); both ends are None if no
+    """The lead of method `first` over `second` in one scenario: the mean difference over the `seeds` runs that both have. The
+    intervals from `low` to `high` of all pairs of the scenario hold jointly with 95 % (`Errors`); both ends are None if no
     error can be estimated. A `tie` has 0 in its interval, so no difference is shown.
     """
 
@@ -262,9 +258,8 @@ def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
 
 
 def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Difference, ...]:
-    """Return the differences of all pairs of methods in a scenario, from scores `scenario[algorithm][draw]`.
-
-    Pairs are in the order of the algorithms. With `sign` -1, for metrics of which less is better, a lead is still positive.
+    """Return the differences of all pairs of methods in a scenario, from scores `scenario[algorithm][draw]`. Pairs are in the
+    order of the algorithms. With `sign` -1, for metrics of which less is better, a lead is still positive.
     """
     gaps: dict[tuple[str, str], Gap] = {}
     runs: dict[tuple[str, str], int] = {}
@@ -290,10 +285,9 @@ def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Differen
 
 @dataclass(frozen=True)
 class Behind:
-    """How far a method is behind the best method of its scenario, whichever that is: between `low` and `high`.
-
-    `beaten_by` lists the rivals that are shown to be ahead; if there are any, the method is shown not to be the best. A `tie` is
-    a method that may be the best, and is shown to be at most the study's margin behind.
+    """How far a method is behind the best method of its scenario, whichever that is: between `low` and `high`. `beaten_by`
+    lists the rivals that are shown to be ahead; if there are any, the method is shown not to be the best. A `tie` is a method
+    that may be the best, and is shown to be at most the study's margin behind.
     """
 
     low: float
@@ -305,10 +299,7 @@ class Behind:
 def behind_best(
     methods: Collection[str], differences: Iterable[Difference], margin: float | None = None
 ) -> dict[str, Behind]:
-    """Return for each method how far it is behind the best, from the differences of all pairs of the scenario.
-
-    The result is empty if no error can be estimated, unless all differences are exactly 0.
-    """
+    """Return how far each method is behind the best; empty if no error can be estimated, unless all differences are 0."""
     # ahead[method][rival]: by how much the rival is ahead, at least and at most.
     ahead: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in methods}
     equal = []

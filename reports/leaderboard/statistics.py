@@ -41,9 +41,8 @@ SAME = "not shown to differ"
 @dataclass(frozen=True)
 class PairTest:
     """Wilcoxon's test of two algorithms over all families; `rank_difference` is the second's average rank minus the first's.
-
-    `wilcoxon` is the p-value, `holm` the corrected one. `smallest` is the p-value if all families preferred one algorithm. The
-    verdict is `CANNOT` if even that is above the corrected level, `threshold`, or families are fewer than `ENOUGH`.
+    `wilcoxon` is the p-value, `holm` the corrected one. `smallest` is the p-value if all families preferred one algorithm.
+    The verdict is `CANNOT` if even that is above the corrected level, `threshold`, or families are fewer than `ENOUGH`.
     """
 
     first: str
@@ -86,7 +85,7 @@ def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | Non
     if len(values) < 2:
         return None, None
     n, mean = len(values), fmean(values)
-    variance = fsum((value - mean) ** 2 for value in values) / (n - 1)  # fsum: the same in any order of values
+    variance = fsum((value - mean) ** 2 for value in values) / (n - 1)  # the same in any order
     half = quantile((1 + level) / 2, n - 1) * (variance / n) ** 0.5
     return float(mean - half), float(mean + half)
 
@@ -157,9 +156,8 @@ def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _bootstrap(
     rows: Sequence[Sequence[Mapping[str, Sequence[float]]]], names: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the lower and upper ends of bootstrap percentile intervals of the average ranks; empty below 2 rows.
-
-    A bootstrap sample draws families, and in each of their scenarios each method's tunings, with replacement. The seed is fixed.
+    """Return the lower and upper ends of bootstrap percentile intervals of the average ranks; empty below 2 rows. A bootstrap
+    sample draws families, and in each of their scenarios each method's tunings, with replacement. The seed is fixed.
     """
     if len(rows) < 2:
         return (), ()
@@ -207,9 +205,8 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
 
 
 def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
-    """Return rows and algorithms such that every row has every algorithm, from the set of algorithms in each row.
-
-    The row or algorithm with the largest share of missing pairs is dropped until no pair is missing.
+    """Return rows and algorithms such that every row has every algorithm, from the set of algorithms in each row. The row or
+    algorithm with the largest share of missing pairs is dropped until no pair is missing.
     """
     names = sorted(set().union(*present.values()))
     holes = pd.DataFrame({row: ~np.isin(names, [*present[row]]) for row in present}, names)
@@ -228,9 +225,8 @@ def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
 def friedman_test(
     table: npt.NDArray[Any],
 ) -> tuple[float | None, float | None, float | None, float | None, str]:
-    """Return Friedman's chi-squared and its p-value, Iman and Davenport's F and its p-value, and the verdict.
-
-    The table `(families, algorithms)` has scores. Below 3 algorithms or `ENOUGH` families the verdict says what is needed.
+    """Return Friedman's chi-squared and its p-value, Iman and Davenport's F and its p-value, and the verdict. The table
+    `(families, algorithms)` has scores. Below 3 algorithms or `ENOUGH` families the verdict says what is needed.
     """
     n, k = table.shape
     if k < 3 or n < ENOUGH:

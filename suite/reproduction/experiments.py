@@ -50,8 +50,8 @@ class Layer(Written):
 
 
 class Shared(Layer):
-    """A layer that applies to all methods. `open` names parts of the scenario and searched hyperparameters that the paper
-    leaves open; `--set` may change them like chosen values.
+    """A layer for all methods. `open` names scenario parts and searched values that the paper leaves open, so `--set` may
+    change them.
     """
 
     open: list[str] = []
@@ -159,7 +159,6 @@ class Configured:
 
     def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
         """Return the trial of one run under the paper's protocol, without validation data, evaluated after `every` rounds.
-
         Unless the file decides otherwise, the seed also partitions the data, and generates them if they are `drawn`.
         """
         values = {}
@@ -236,10 +235,8 @@ def parse_paper(text: str, source: str) -> Paper:
 
 
 def selected(path: str | None) -> list[tuple[str, str, str]]:
-    """Return (paper, table, row) of each row of `PAPER[/TABLE[/ROW]]`, or of all shipped papers for None.
-
-    PAPER may be the path of a `.yaml` file; ROW may be the beginning of several rows' names. Raises `UserError` for an unknown
-    part.
+    """Return (paper, table, row) of each row of `PAPER[/TABLE[/ROW]]`, or of all shipped papers for None. PAPER may be the
+    path of a `.yaml` file; ROW may be the beginning of several rows' names. Raises `UserError` for an unknown part.
     """
     if path is None:
         return [*itertools.chain.from_iterable(map(selected, paper_names()))]
@@ -322,10 +319,9 @@ def _configured(
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
-    """Return the rows with the values of `--set` in place of chosen ones; values that a paper states stay.
-
-    A key is KEY, or METHOD.KEY for one method. A new value may make further hyperparameters exist, which must be set as well.
-    Raises `UserError` for a key that no row leaves open, and for impossible values.
+    """Return the rows with the values of `--set` in place of chosen ones; values that a paper states stay. A key is KEY, or
+    METHOD.KEY for one method. A new value may make further hyperparameters exist, which must be set as well. Raises
+    `UserError` for a key that no row leaves open, and for impossible values.
     """
     columns = [(row, method, c) for row in rows for method, c in row.methods.items()]
     for key in other if rows else ():
@@ -361,9 +357,8 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
 
 
 def _with(configured: Configured, key: str, value: Any) -> Configured:
-    """Return the method with a new value, or a list of values to search; unchanged if it has no such key.
-
-    Raises `UserError` for an empty list, or an unknown data set, model or level of heterogeneity.
+    """Return the method with a new value, or a list of values to search; unchanged if it has no such key. Raises `UserError`
+    for an empty list, or an unknown data set, model or level of heterogeneity.
     """
     if key in PLACE:
         value = SPELLING[key](str(value))

@@ -25,7 +25,7 @@ from trials import datasets
 from trials.run.outcome import Status, lost
 
 SEEDS = 5
-TRAINING = ("train_accuracy", "train_mse", "global_train_loss")  # recorded only with `score_training`
+TRAINING = ("train_accuracy", "train_mse", "global_train_loss")  # only with `score_training`
 VERSIONS = ("version", "torch_version", "git_commit")  # tags of a run: which code made it
 
 
@@ -51,9 +51,8 @@ def reproduce(
     resources: Any,
     command: str,
 ) -> Reproduction:
-    """Run the missing runs of `PAPER[/TABLE[/ROW]]`, and return the verdicts on all of its numbers and statements.
-
-    Each variant runs with `seeds` seeds for at most `rounds` rounds. `other` replaces values that the paper leaves open. Raises
+    """Run the missing runs of `PAPER[/TABLE[/ROW]]`, and return the verdicts on all of its numbers and statements. Each
+    variant runs with `seeds` seeds for at most `rounds` rounds. `other` replaces values that the paper leaves open. Raises
     `UserError` for an unknown path or an impossible value, before any run starts.
     """
     planned = list(plans(path, seeds, rounds, data_root, other))
@@ -87,9 +86,8 @@ def plans(
     data_root: str | None,
     other: Mapping[str, Any],
 ) -> Iterator[tuple[tuple[str, str, str], Plan | None, str]]:
-    """Yield ((paper, table, row), plan, reason) for each row of `PAPER[/TABLE[/ROW]]` (None: of all shipped papers).
-
-    The plan is None if the row is never run or its data are not on disk; the reason then says so.
+    """Yield ((paper, table, row), plan, reason) for each row of `PAPER[/TABLE[/ROW]]` (None: of all shipped papers). The plan
+    is None if the row is never run or its data are not on disk; the reason then says so.
     """
     places = selected(path)
     experiments = [experiment(read_paper(place[0]), *place) for place in places]
@@ -134,9 +132,7 @@ def plan_of(paper: Paper, row: Experiment, seeds: int, most_rounds: int | None =
 def listing(
     path: str | None, seeds: int = SEEDS, data_root: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield a description of each table of `PAPER[/TABLE[/ROW]]` (None: of all shipped papers): its source, its numbers of
-    rows and runs, and why rows cannot run here.
-    """
+    """Yield a dict on each table of `PAPER[/TABLE[/ROW]]` (None: all): its source, its rows and runs, why rows cannot run here."""
     planned = plans(path, seeds, None, data_root, {})
     for (name, table), group in groupby(planned, key=lambda row: row[0][:2]):
         content, rows = read_paper(name).tables[table], list(group)
@@ -199,10 +195,9 @@ def _row(
 def _best_of(
     plan: Plan, method: str, done: Mapping[str, Done]
 ) -> tuple[int, dict[int, ClaimRun]] | None:
-    """Return the number of a method's best variant and its ended runs by seed; None if no run of the method has ended.
-
-    The best variant has the best mean of the row's first metric, the first of several equal ones. Papers have no validation
-    data, so a run counts as diverged if its test loss is not finite.
+    """Return the number of a method's best variant and its ended runs by seed; None if no run of the method has ended. The
+    best variant has the best mean of the row's first metric, the first of several equal ones. Papers have no validation data,
+    so a run counts as diverged if its test loss is not finite.
     """
     variants: dict[int, dict[int, ClaimRun]] = {}
     for (owner, number, seed), job in plan.jobs.items():

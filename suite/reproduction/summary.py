@@ -20,15 +20,12 @@ COMMAND = '"command": "suite reproduce '
 NAMED = ("optimizer", "rounds", "participation", "batch_size")  # defaults too
 
 Address = tuple[str, ...]
-"""The key of a printed number (table, row, metric, method) or statement (table, row, its words); within a row it has no table
-and row.
-"""
+"""The key of a printed number (table, row, metric, method) or statement (table, row, words); within a row only the last parts."""
 
 
 def read_documents(folder: Path) -> dict[str, Reproduction]:
-    """Return the documents that `suite reproduce --output` wrote into a folder, by file name.
-
-    Raises `UserError` if there are none, or one is damaged.
+    """Return a folder's documents of `suite reproduce --output` by file name; raise `UserError` if none is there or one is
+    damaged.
     """
     documents = {}
     for path in sorted(folder.glob("*.json")):
@@ -44,10 +41,9 @@ def read_documents(folder: Path) -> dict[str, Reproduction]:
 
 
 def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
-    """Return the summaries of all shipped papers, or of one (its name or YAML file), from the documents in a folder.
-
-    If several documents judge a number or statement, one without `--set` counts first, then one with the paper's rounds, then the
-    one with most seeds. Raises `UserError` if the folder has no documents or a damaged one.
+    """Return the summaries of all shipped papers, or of one (its name or YAML file), from the documents in a folder. If
+    several documents judge a number or statement, one without `--set` counts first, then one with the paper's rounds, then
+    the one with most seeds. Raises `UserError` if the folder has no documents or a damaged one.
     """
     written, summaries = read_documents(folder), []
     for name in [path] if path else paper_names():
@@ -77,10 +73,8 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
 def _entries(
     paper: Paper, table: str, row: str, judged: Mapping[Address, tuple[Judged, JudgedRow]]
 ) -> Iterator[JudgedEntry]:
-    """Yield the numbers and statements of a row with their verdicts.
-
-    A fact that the row shares with the row `same_as` counts there. Here it is yielded only if this row has chosen
-    settings and was run.
+    """Yield the numbers and statements of a row with their verdicts. A fact that the row shares with the row `same_as` counts
+    there. Here it is yielded only if this row has chosen settings and was run.
     """
     content, at = paper.tables[table], paper.tables[table].rows[row]
     same, never = paper.same(at), paper.reason_not_run(table, row)
@@ -114,7 +108,7 @@ def _entries(
 
 
 def _facts(table: PaperTable, row: TableRow) -> dict[Address, Any]:
-    """Return the printed numbers of a row by (metric, method), and by statement the reason why no run can judge it ("": a run can)."""
+    """Return a row's printed numbers by (metric, method), and by statement the reason why no run can judge it ("" if a run can)."""
     facts: dict[Address, Any] = {}
     for name, column in row.numbers.items():
         for method, number in column.items():
