@@ -76,13 +76,11 @@ def _seconds(command: Sequence[str]) -> float:
 
 def main() -> None:
     """Measure and print, as the command line says."""
-    args = parser(__doc__)
-    args.add_argument("--study", default="quickstart", help="the study to sweep and read")
-    args.add_argument(
-        "--runs", type=int, default=5, help="processes per command; the median counts"
-    )
-    asked = args.parse_args()
-    show(latency(asked.study, asked.runs), asked.json)
+    cli = parser(__doc__)
+    cli.add_argument("--study", default="quickstart", help="the study to sweep and read")
+    cli.add_argument("--runs", type=int, default=5, help="processes per command; the median counts")
+    args = cli.parse_args()
+    show(latency(args.study, args.runs), args.json)
 
 
 if __name__ == "__main__":
