@@ -47,9 +47,7 @@ BY_SAMPLES = {"fedjax"}
 
 
 def ours(name: str, params: dict[str, float], aggregation: str) -> dict[str, Any]:
-    """Return the suite's run: `w` (rounds + 1, weights) of the server, `selected` clients by round, samples `x0`, ... and
-    labels `y0`, ...
-    """
+    """Return the suite's run: server weights `w` by round, `selected` clients by round, samples `x0`, ... and labels `y0`, ..."""
     from trials.run.spec import Scenario, canonical
     from trials.run.trial import load_dataset, partition_data, simulate
     from trials.settings import Settings

@@ -36,9 +36,7 @@ def in_double_precision() -> None:
 
 
 class DynTrainer(feddyn.FedDynSerialClientTrainer):
-    """FedDyn's client with the gradient of its penalty, which is missing in FedLab, whose loss computes the penalty from
-    detached weights.
-    """
+    """FedDyn's client with the gradient of its penalty; FedLab's has none, since it computes the penalty from detached weights."""
 
     def train(self, id: int, model_parameters: torch.Tensor, train_loader: Any) -> list[Any]:
         """Train as FedLab's class does, but step along g - L + alpha (w - start), with gradient g and dual variable L."""

@@ -23,9 +23,8 @@ STRATEGIES = {
 
 
 def weights(name: str, params: dict[str, float], run: Any, corrected: bool) -> np.ndarray:
-    """Return the server's weights before round 1 and after each round.
-
-    With `corrected`, v starts at tau^2 and FedAdam does not scale its step, as in Reddi et al. 2021, Algorithm 2.
+    """Return the server's weights before round 1 and after each round. With `corrected`, v starts at tau^2 and FedAdam does
+    not scale its step, as in Reddi et al. 2021, Algorithm 2.
     """
     spelling = {
         "server_lr": "eta",

@@ -61,7 +61,8 @@ def ours(a: float) -> dict[str, list[float]]:
 
 def main() -> None:
     """Print the mean skew with its standard error for each partition, with a = 0.5 and a = 1."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--peer-python", default=".venv-peers/bin/python")
     parser.add_argument("--draw", type=float, help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -4,15 +4,13 @@ python benchmarks/calibration.py --output docs
 
 A board has scores of `methods` methods on `units` outer units (partitions, or tunings) with 8 seeds each. The standard
 deviations were measured on digits: 0.016 by tuning, 0.045 by seed. In each situation four truths are simulated: all methods
-are equal in expectation; half of them are exactly the margin behind the others; they differ by millionths; or one is far ahead
-of the others, which are equal.
+are equal in expectation; half of them are exactly the margin behind the others; they differ by millionths; or one is far ahead.
 
 A board counts as false if any claim on it is: a method is named as ahead that is not, a method at the margin is called a tie,
 or the true distance to the best is outside its interval. `failing as here` takes as truth the expectation over searches that
 fail as often as those of the board. `of configurations` takes the expectation of the configurations that ran. `power` is how
-often a method 5 points behind is marked as not the best.
-
-With --output DOCS the figures are written to DOCS/results/calibration.json, and as a page to DOCS/results/calibration.md.
+often a method 5 points behind is marked as not the best. With --output DOCS the figures are written to
+DOCS/results/calibration.json, and as a page to DOCS/results/calibration.md.
 """
 
 import json
@@ -41,10 +39,9 @@ CHUNK = 500
 
 
 class Drawn(NamedTuple):
-    """Simulated boards: `scores` (boards, methods, units, seeds), NaN where a run is missing, with expectation 0.
-
-    `tuned` (boards, methods, units) are the expectations of scores given the result of each search, and `failing` (boards,
-    methods) those given the number of a method's searches that failed.
+    """Simulated boards: `scores` (boards, methods, units, seeds), NaN where a run is missing, with expectation 0. `tuned`
+    (boards, methods, units) are the expectations of scores given the result of each search, and `failing` (boards, methods)
+    those given the number of a method's searches that failed.
     """
 
     scores: Table
@@ -143,15 +140,14 @@ NAMES: dict[Drawer, str] = {
     one_noisy: "One method's spread is 20 times as large",
     near_copies: "All methods but the first are near-copies of one (r = 0.999)",
 }
-"""The situations by the functions that draw their boards, with their names on the page."""
+"""The names of situations on the page, by the functions that draw their boards."""
 SITUATIONS: Sequence[Drawer] = (*NAMES,)
 
 
 class Said(NamedTuple):
-    """The claims on boards: `ahead[b, i, j]` says whether method j is shown to be ahead of method i.
-
-    `low` and `high` (boards, methods) are the ends of the distance to the best, NaN without a claim; `tie` (boards, methods) says
-    which methods tie with the best.
+    """The claims on boards: `ahead[b, i, j]` says whether method j is shown to be ahead of method i. `low` and `high`
+    (boards, methods) are the ends of the distance to the best, NaN without a claim; `tie` (boards, methods) says which
+    methods tie with the best.
     """
 
     ahead: npt.NDArray[np.bool_]
@@ -225,14 +221,11 @@ def one_by_one(scores: Table, margin: float | None = None) -> Said:
 
 def board(scores: Table) -> dict[str, Scores]:
     """Return scores (methods, units, seeds) as final runs of a scenario; NaN values are left out."""
-    return {
-        f"m{i}": {
-            Draw(0, unit, 0, seed): float(score)
-            for (unit, seed), score in np.ndenumerate(method)
-            if not np.isnan(score)
-        }
-        for i, method in enumerate(scores)
-    }
+    runs: dict[str, dict[Draw, float]] = {f"m{i}": {} for i in range(len(scores))}
+    for (i, unit, seed), score in np.ndenumerate(scores):
+        if not np.isnan(score):
+            runs[f"m{i}"][Draw(0, unit, 0, seed)] = float(score)
+    return runs
 
 
 def false_words(drawn: Drawn, gaps: Table) -> dict[str, npt.NDArray[np.bool_]]:
@@ -248,9 +241,8 @@ def false_words(drawn: Drawn, gaps: Table) -> dict[str, npt.NDArray[np.bool_]]:
 
 
 def _false(shown: Said, true: Table) -> dict[str, npt.NDArray[np.bool_]]:
-    """Return on which boards each kind of claim is false (boards,), for methods with the `true` means (boards, methods).
-
-    That a method is ahead is false also if both are equal.
+    """Return on which boards each kind of claim is false (boards,), for methods with the `true` means (boards, methods). That
+    a method is ahead is false also if both are equal.
     """
     lead = true[:, None, :] - true[:, :, None]
     behind = lead.max(2)
@@ -325,9 +317,8 @@ def family_scores(
 
 
 def friedman(correlation: float, methods: int, boards: int) -> dict[str, Any]:
-    """Return in percent how often Friedman's test calls equal methods different.
-
-    The rows of the test are the average ranks of families, as in the leaderboard, or those of single data sets.
+    """Return in percent how often Friedman's test calls equal methods different. The rows of the test are the average ranks
+    of families, as in the leaderboard, or those of single data sets.
     """
     rng = np.random.default_rng([methods, int(100 * correlation)])
     scores = family_scores(rng, correlation, methods, boards)
@@ -376,15 +367,11 @@ def tables(document: dict[str, Any]) -> str:
     units = sorted({row["units"] for row in document["false"]})
     words = ("anything", "failing as here", "of configurations")
     head = ["situation", "what is said", *(f"{n} units" for n in units)]
-    lines = [
-        [
-            situation if word == words[0] else "",
-            LABELS[word],
-            *_worst(document, situation, word, units),
-        ]
-        for situation in dict.fromkeys(row["situation"] for row in document["false"])
-        for word in words
-    ]
+    lines = []
+    for situation in dict.fromkeys(row["situation"] for row in document["false"]):
+        for word in words:
+            name = situation if word == words[0] else ""
+            lines.append([name, LABELS[word], *_worst(document, situation, word, units)])
     right = f"true: a method {100 * BEHIND:.0f} points behind is marked"
     power = [["Equal normal spreads", right, *_least(document, units)]]
     methods = sorted({row["methods"] for row in document["friedman"]})

@@ -42,33 +42,32 @@ def planned() -> Studies:
 
 
 def gaps(trials: pd.DataFrame, studies: Studies) -> pd.DataFrame:
-    """Return a row per unit and method with its `gap`: its mean test score minus FedAvg's in the same unit, in points.
-
-    A unit is a tuning on one partition and split. It counts if all methods of its study have all final runs there.
+    """Return a row per unit and method with its `gap`: its mean test score minus FedAvg's in the same unit, in points. A unit
+    is a tuning on one partition and split. It counts if all methods of its study have all final runs there.
     """
     finals = trials[(trials.kind == "final") & trials.study.isin(list(studies))]
     keys = [*SCENARIO, *UNIT]
-    of = finals.groupby([*keys, "algorithm"]).test_score.agg(["mean", "size"]).reset_index()
-    of["whole"] = of["size"] == of.study.map({name: seeds for name, (_, seeds) in studies.items()})
+    means = finals.groupby([*keys, "algorithm"]).test_score.agg(["mean", "size"]).reset_index()
+    runs = {name: seeds for name, (_, seeds) in studies.items()}
+    means["whole"] = means["size"] == means.study.map(runs)
     methods = {name: count for name, (count, _) in studies.items()}
-    there = of[of.whole].groupby(keys).algorithm.transform("size")
-    of = of[of.whole].assign(there=there)
-    of = of[of.there == of.study.map(methods)]
-    base = of[of.algorithm == BASE].set_index(keys)["mean"]
-    of = of.join(base.rename("base"), on=keys)
-    of["gap"] = 100 * (of["mean"] - of.base)
-    return of[of.algorithm != BASE]
+    there = means[means.whole].groupby(keys).algorithm.transform("size")
+    means = means[means.whole].assign(there=there)
+    means = means[means.there == means.study.map(methods)]
+    base = means[means.algorithm == BASE].set_index(keys)["mean"]
+    means = means.join(base.rename("base"), on=keys)
+    means["gap"] = 100 * (means["mean"] - means.base)
+    return means[means.algorithm != BASE]
 
 
 def effects(whole: pd.DataFrame, left: Mapping[tuple[str, ...], str] = {}) -> pd.DataFrame:
-    """Return a row per scenario and method with its mean gap in points, its interval and its number of units.
-
-    The intervals of a scenario hold jointly. `left` has the reasons of `without` why a scenario is no part of further means.
+    """Return a row per scenario and method with its mean gap in points, its interval and its number of units. The intervals
+    of a scenario hold jointly. `left` has the reasons of `without` why a scenario is no part of further means.
     """
     rows = []
-    for key, of in whole.groupby(SCENARIO):
-        methods = of.algorithm.nunique()
-        for algorithm, method_gaps in of.groupby("algorithm"):
+    for key, scenario_gaps in whole.groupby(SCENARIO):
+        methods = scenario_gaps.algorithm.nunique()
+        for algorithm, method_gaps in scenario_gaps.groupby("algorithm"):
             enough = len(method_gaps) >= LEAST_UNITS
             low, high = (
                 interval(list(method_gaps.gap), corrected(methods)) if enough else (None, None)
@@ -89,16 +88,15 @@ def effects(whole: pd.DataFrame, left: Mapping[tuple[str, ...], str] = {}) -> pd
 
 
 def without(trials: pd.DataFrame, whole: pd.DataFrame) -> dict[tuple[str, ...], str]:
-    """Return the scenarios that are left out of means over families, each with the reason.
-
-    They are scenarios whose best method is within two standard errors of chance ("void"), and all models but logistic regression on
-    digits, which are far from trained ("apart").
+    """Return the scenarios that are left out of means over families, each with the reason. They are scenarios whose best
+    method is within two standard errors of chance ("void"), and all models but logistic regression on digits, which are far
+    from trained ("apart").
     """
     reasons = {}
     classes = trials.groupby(SCENARIO).classes.first()
-    for key, of in whole.groupby(SCENARIO):
-        scores = [method["mean"] for _, method in of.groupby("algorithm")]
-        scores.append(of.drop_duplicates(UNIT).base)
+    for key, scenario_gaps in whole.groupby(SCENARIO):
+        scores = [method["mean"] for _, method in scenario_gaps.groupby("algorithm")]
+        scores.append(scenario_gaps.drop_duplicates(UNIT).base)
         best = max(scores, key=np.mean)
         if best.mean() <= 1 / classes[key] + 2 * best.std() / len(best) ** 0.5:
             reasons[key] = f"void: chance is {100 / classes[key]:.1f} %"
@@ -124,22 +122,21 @@ def _counted(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_families(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per method with its mean gap over families; the gap of a family is the mean over its scenarios.
-
-    Only scenarios with `LEAST_UNITS` units count. The interval is None below `LEAST_FAMILIES` families.
+    """Return a row per method with its mean gap over families; the gap of a family is the mean over its scenarios. Only
+    scenarios with `LEAST_UNITS` units count. The interval is None below `LEAST_FAMILIES` families.
     """
     rows = []
-    for method, of in _counted(table).groupby("algorithm"):
-        families = of.groupby("family").gap.mean()
+    for method, group in _counted(table).groupby("algorithm"):
+        families = group.groupby("family").gap.mean()
         enough = len(families) >= LEAST_FAMILIES
         low, high = interval(list(families), corrected(PRIMARY)) if enough else (None, None)
         rows.append(
             {
                 "algorithm": method,
                 "families": len(families),
-                "scenarios": len(of),
-                "ahead": int((of.low > 0).sum()),
-                "behind": int((of.high < 0).sum()),
+                "scenarios": len(group),
+                "ahead": int((group.low > 0).sum()),
+                "behind": int((group.high < 0).sum()),
                 "gap": families.mean(),
                 "low": low,
                 "high": high,
@@ -180,17 +177,8 @@ def at_equal(trials: pd.DataFrame, whole: pd.DataFrame, cost: str | None) -> pd.
         spent = search[search.status == "finished"].groupby([*SCENARIO, "algorithm"])[cost].median()
         share = (spent.xs(BASE, level="algorithm") / spent).clip(upper=1).rename("share")
         share = search.join(share, on=[*SCENARIO, "algorithm"]).share
-    scores = [
-        _within(*row)
-        for row in zip(
-            search.evaluations,
-            search.val_curve,
-            search.test_curve,
-            search.rounds,
-            share,
-            strict=True,
-        )
-    ]
+    curves = search[["evaluations", "val_curve", "test_curve", "rounds"]].assign(share=share)
+    scores = list(itertools.starmap(_within, curves.itertuples(index=False, name=None)))
     search = search.assign(val=[val for val, _ in scores], test=[test for _, test in scores])
     chosen = search.loc[search.groupby([*keys, "algorithm"]).val.idxmax()]
     base = chosen[chosen.algorithm == BASE].set_index(keys).test
@@ -202,9 +190,8 @@ def at_equal(trials: pd.DataFrame, whole: pd.DataFrame, cost: str | None) -> pd.
 def _within(
     evaluations: np.ndarray, val: np.ndarray, test: np.ndarray, rounds: int, share: float
 ) -> tuple[float, float]:
-    """Return the validation and the test score at a share of the rounds, interpolated linearly between evaluations.
-
-    For a trial that ended before that round they are minus infinity and 0.
+    """Return the validation and the test score at a share of the rounds, interpolated linearly between evaluations. For a
+    trial that ended before that round they are minus infinity and 0.
     """
     last = share * rounds
     if evaluations[-1] < last - 1e-9:
@@ -226,9 +213,9 @@ def answer(scenarios: pd.DataFrame) -> str:
         "not shown to differ from FedAvg": wide[(wide.low <= 0) & (wide.high >= 0)],
     }
     parts = [
-        f"{_listed(of.algorithm)} {'is' if len(of) == 1 else 'are'} {says}"
-        for says, of in groups.items()
-        if len(of)
+        f"{_listed(group.algorithm)} {'is' if len(group) == 1 else 'are'} {says}"
+        for says, group in groups.items()
+        if len(group)
     ]
     points = [f"{row['algorithm']} {_gap(row)}" for row in wide.to_dict("records")]
     single = [
@@ -292,13 +279,13 @@ def _by_family(table: pd.DataFrame) -> list[str]:
     table = _counted(table)
     methods = sorted(table.algorithm.unique())
     lines = [f"| family | scenarios | {' | '.join(methods)} |", "|---" * (len(methods) + 2) + "|"]
-    for family, of in table.groupby("family"):
+    for family, group in table.groupby("family"):
         cells = []
         for method in methods:
-            rows = of[of.algorithm == method]
+            rows = group[group.algorithm == method]
             counts = f"({(rows.low > 0).sum()}, {(rows.high < 0).sum()})"
             cells.append(f"{rows.gap.mean():+.2f} {counts}" if len(rows) else "")
-        scenarios = len(of.groupby(SCENARIO))
+        scenarios = len(group.groupby(SCENARIO))
         lines.append(f"| {family} | {scenarios} | {' | '.join(cells)} |")
     return ["## By family", "", *lines, "", FAMILIES, ""]
 
@@ -355,7 +342,7 @@ def _agreement(table: pd.DataFrame) -> list[str]:
 
 def _spent(trials: pd.DataFrame, studies: Studies) -> list[str]:
     """Return the section on each study's time, and on the expected hours of studies that did not run."""
-    of = (
+    by_study = (
         trials[trials.study.isin(list(studies))]
         .groupby("study")
         .seconds.agg(["size", "mean", "sum"])
@@ -363,7 +350,7 @@ def _spent(trials: pd.DataFrame, studies: Studies) -> list[str]:
     lines = ["| study | trials | seconds a trial | hours |", "|---" * 4 + "|"]
     lines += [
         f"| `{name}` | {row['size']:.0f} | {row['mean']:.3f} | {row['sum'] / 3600:.3f} |"
-        for name, row in of.iterrows()
+        for name, row in by_study.iterrows()
     ]
     planned = dict(
         re.findall(r"^\| `(e3_\w+)` .*\| ([^|]*?) ?\|$", DESIGN.read_text(), re.MULTILINE)
@@ -371,7 +358,7 @@ def _spent(trials: pd.DataFrame, studies: Studies) -> list[str]:
     left = [
         f"`{name}` ({f'{planned[name]} hours' if planned[name] else 'not measured'})"
         for name in studies
-        if name not in of.index
+        if name not in by_study.index
     ]
     rest = [f"Planned and not run, with the hours that the design expects: {', '.join(left)}."]
     return ["## What it took", "", SPENT, "", *lines, "", *(rest if left else []), "", VERIFIED]
@@ -416,7 +403,8 @@ between the two rankings is **{tau}** in the mean of {ways} ways (1 is the same 
 
 def main() -> None:
     """Write or print the page, and draw its figure."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--output", type=Path, help="the page to write; default: print it")
     output = parser.parse_args().output
     trials, studies = pd.read_parquet(TABLES), planned()

@@ -3,9 +3,8 @@
     python benchmarks/golden.py record
     python benchmarks/golden.py compare                # --part trials|specified|boards|papers|kills, --within 1e-6
 
-The table is `golden.csv` with the columns part, scenario, method, quantity and value; it does not depend on file formats of the
-suite. `compare` prints each difference, and exits with 1 if there is any. Numbers must be equal to the last bit, or up to the relative
-difference `--within`.
+The table is `golden.csv` with columns part, scenario, method, quantity, value. It does not depend on the suite's file formats. `compare`
+prints each difference, and exits with 1 if there is any. Numbers are equal to the last bit, or `--within` a relative difference.
 """
 
 import argparse

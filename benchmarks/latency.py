@@ -27,8 +27,7 @@ BUDGETS: dict[tuple[str, ...], float] = {
 """Seconds that each command may take on an idle core, once the code is byte-compiled."""
 SWEEP = 45.0
 """Seconds that a sweep of the quickstart may take on two cores."""
-PLACELESS = ("--help", "list")
-"""Commands without the option --storage."""
+PLACELESS = ("--help", "list")  # commands without --storage
 
 
 def latency(study: str, runs: int) -> dict[str, Any]:

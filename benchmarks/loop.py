@@ -15,9 +15,7 @@ from worker import LR, Round, Workload, serve
 
 
 class LSTM(nn.Module):
-    """The suite's `char_lstm` as a module: an embedding of 8, two LSTM layers of 100 units, and an output layer on the last
-    output.
-    """
+    """The suite's `char_lstm`: an embedding of 8, two LSTM layers of 100 units, and an output layer on the last output."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -32,7 +30,6 @@ class LSTM(nn.Module):
 
 def convolutional(maps: tuple[int, ...], kernel: int, side: int, classes: int) -> nn.Module:
     """Return a network of padded convolutions with ReLU and 2x2 max-pooling, a hidden layer of 512, and an output layer.
-
     `maps` has the numbers of channels, first those of the images, which have `side` x `side` pixels.
     """
     layers: list[nn.Module] = []

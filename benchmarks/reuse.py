@@ -263,10 +263,9 @@ def prepare(folder: Path, pool: ProcessPoolExecutor) -> None:
     families = sorted({place.family for place in PLACES})
     if all((folder / f"companions-{family}.json").exists() for family in families):
         return
-    by_method = pool.map(_companions_without, METHODS, [families] * len(METHODS))
-    companions = dict(zip(METHODS, by_method, strict=True))
+    by_method = [*pool.map(_companions_without, METHODS, [families] * len(METHODS))]
     for family in families:
-        measured = {method: companions[method][family] for method in METHODS}
+        measured = {m: by[family] for m, by in zip(METHODS, by_method, strict=True)}
         file = Companions(command=f"without {family}", algorithms=measured)
         (folder / f"companions-{family}.json").write_text(file.model_dump_json(indent=1))
 

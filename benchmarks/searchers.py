@@ -48,9 +48,8 @@ BEST = 3
 
 
 class Pair:
-    """An algorithm in a scenario: a random forest that predicts the accuracy of a configuration from recorded trials.
-
-    `rows` are the search trials with the most frequent settings. A diverged trial counts as accuracy 0. The ranges of
+    """An algorithm in a scenario: a random forest that predicts the accuracy of a configuration from recorded trials. `rows`
+    are the search trials with the most frequent settings. A diverged trial counts as accuracy 0. The ranges of
     hyperparameters reach from the smallest to the largest value that was tried.
     """
 
@@ -129,9 +128,8 @@ def random_trials() -> pd.DataFrame:
 
 
 def pairs(trials: pd.DataFrame, names: Sequence[str]) -> list[Pair]:
-    """Return every pair of an algorithm and a scenario with enough trials.
-
-    The best known accuracy of a pair is over its own configurations, the default one, and the best ones of other scenarios.
+    """Return every pair of an algorithm and a scenario with enough trials. The best known accuracy of a pair is over its own
+    configurations, the default one, and the best ones of other scenarios.
     """
     all_pairs = []
     for name in names:

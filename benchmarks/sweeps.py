@@ -95,7 +95,6 @@ def _train(config: dict[str, Any]) -> None:
 
 def packs(study: str, resources: Resources, turns: int) -> dict[str, Any]:
     """Return the medians of a sweep with packs of trials (`auto`) and without, run in turns, and the ratio of each turn.
-
     Trials per minute are counted from the first trial's start to the last one's end. Seconds are those of the whole sweep,
     with the start of Ray and the loading of data, which packs do not change.
     """
@@ -125,9 +124,8 @@ def packs(study: str, resources: Resources, turns: int) -> dict[str, Any]:
 
 
 def parallel(study: str) -> dict[str, Any]:
-    """Return the trials per minute of a sweep with one and with two single-threaded trials at once, and their ratio.
-
-    They are counted from the first trial's end to the last one's.
+    """Return the trials per minute of a sweep with one and with two single-threaded trials at once, and their ratio. They are
+    counted from the first trial's end to the last one's.
     """
     name, content = read_study(study, {})
     rates = []
@@ -154,9 +152,8 @@ def _ends(name: str, study: Study, place: SweepPaths, resources: Resources) -> l
 
 
 def memory(study: str, options: list[str]) -> dict[str, Any]:
-    """Return the peak memory of a whole sweep in bytes: driver, workers and Ray's own processes together.
-
-    It is the sum of proportional set sizes (Linux's /proc/PID/smaps_rollup), so shared memory counts once.
+    """Return the peak memory of a whole sweep in bytes: driver, workers and Ray's own processes together. It is the sum of
+    proportional set sizes (Linux's /proc/PID/smaps_rollup), so shared memory counts once.
     """
     peak = 0
     with scratch() as folder:
