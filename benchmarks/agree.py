@@ -106,7 +106,7 @@ def apart(run: dict[str, Any], weights: np.ndarray) -> dict[str, Any]:
 
 
 def compared(peer: str, python: str, name: str) -> dict[str, Any]:
-    """Return the comparison of one algorithm, and if the weights differ also that with the peer's suspected lines changed."""
+    """Return a row on one algorithm: where the weights differ, and if they do, the same with the peer's suspected lines changed."""
     run = ours(name, PARAMS[name], "samples" if peer in BY_SAMPLES else "plain")
     row = {"peer": peer, "algorithm": name}
     try:

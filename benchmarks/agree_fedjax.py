@@ -41,9 +41,7 @@ def published(server_lr: float, beta1: float, beta2: float, tau: float) -> Any:
 
 
 def weights(name: str, params: dict[str, float], run: Any, corrected: bool) -> np.ndarray:
-    """Return the server's weights before round 1 and after each round. FedJAX weights clients by their samples, as the suite
-    does here.
-    """
+    """Return the server's weights before round 1 and after each round. FedJAX averages clients by samples, as the suite does here."""
     jax.config.update("jax_enable_x64", True)
     jax.tree_map = jax.tree_util.tree_map  # FedJAX 0.0.17 calls it by the name newer JAX dropped
     clients = sum(key.startswith("x") for key in run)

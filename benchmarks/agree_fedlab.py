@@ -24,7 +24,7 @@ class Dealt:
 
 
 def in_double_precision() -> None:
-    """Make FedLab average with clients' shares in double precision, instead of the single precision of `fedavg_aggregate`."""
+    """Replace FedLab's averaging by one in double precision, since `fedavg_aggregate` has the clients' shares in single precision."""
     from fedlab.utils.aggregator import Aggregators
 
     def averaged(serialized: list[torch.Tensor], weights: Any = None) -> torch.Tensor:

@@ -28,9 +28,7 @@ def skew(parts: Iterable[Any]) -> float:
 
 
 def fedlab(a: float) -> dict[str, list[float]]:
-    """Return the skew of each draw in FedLab's environment: as published, and with its indices, which are into permuted
-    labels, mapped back to the samples.
-    """
+    """Return the skew of each draw by FedLab: as published, and with its indices, which are into permuted labels, mapped back."""
     from fedlab.utils.dataset.functional import client_inner_dirichlet_partition
 
     skews_of: dict[str, list[float]] = {"FedLab": [], "FedLab, indices mapped back": []}

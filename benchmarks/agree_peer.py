@@ -25,7 +25,7 @@ def flat(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
 
 
 def trained(w: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the flat parameter vector after the local steps of gradient descent, for peers whose client code is the user's."""
+    """Return the flat parameter vector after the local steps of gradient descent, for peers that leave client code to users."""
     weight, bias = (part.copy() for part in layers(w, x.shape[1]))
     for _ in range(STEPS):
         z = x @ weight.T + bias

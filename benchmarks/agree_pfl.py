@@ -51,9 +51,10 @@ class Linear(nn.Module):
 
 
 def weights(name: str, params: dict[str, float], run: Any, corrected: bool) -> np.ndarray:
-    """Return the server's weights before round 1 and after each round, with equal weights of clients. With `corrected`,
-    updates stay in double precision, and a step of SCAFFOLD adds c_k - c where pfl adds c - c_k. The control variates c of
-    pfl have the opposite sign of the paper's, since they are trained minus initial weights.
+    """Return the server's weights before round 1 and after each round; clients are averaged equally.
+
+    With `corrected`, updates stay in double precision, and a step of SCAFFOLD adds c_k - c where pfl adds c - c_k. The
+    control variates c of pfl have the opposite sign of the paper's, since they are trained minus initial weights.
     """
     logging.disable(logging.CRITICAL)
     torch.set_default_dtype(torch.float64)

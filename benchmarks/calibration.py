@@ -3,11 +3,11 @@
 python benchmarks/calibration.py --output docs
 
 A board has scores of `methods` methods on `units` outer units (partitions, or tunings) with 8 seeds each. The standard
-deviations were measured on digits: 0.016 by tuning, 0.045 by seed. In each situation four truths are simulated: all methods
-are equal in expectation; half of them are exactly the margin behind the others; they differ by millionths; or one is far ahead.
+deviations were measured on digits: 0.016 by tuning, 0.045 by seed. In each situation four truths are simulated. All methods
+are equal in expectation, half of them are exactly the margin behind, they differ by millionths, or one is far ahead.
 
-A board counts as false if any claim on it is: a method is named as ahead that is not, a method at the margin is called a tie,
-or the true distance to the best is outside its interval. `failing as here` takes as truth the expectation over searches that
+A board counts as false if any claim on it is. False claims are that a method is ahead, that a method at the margin is a tie,
+and an interval without the true distance to the best. `failing as here` takes as truth the expectation over searches that
 fail as often as those of the board. `of configurations` takes the expectation of the configurations that ran. `power` is how
 often a method 5 points behind is marked as not the best. With --output DOCS the figures are written to
 DOCS/results/calibration.json, and as a page to DOCS/results/calibration.md.
@@ -157,7 +157,7 @@ class Said(NamedTuple):
 
 
 def said(scores: Table, margin: float | None = None) -> Said:
-    """Return the claims of `behind_best` on each board of `scores` (boards, methods, units, seeds), computed for all at once."""
+    """Return the leaderboard's claims on each board of `scores` (boards, methods, units, seeds), by the rules of `behind_best`."""
     methods = scores.shape[1]
     here = (~np.isnan(scores)).astype(float).swapaxes(1, 2)  # (boards, units, methods, seeds)
     filled = np.nan_to_num(scores).swapaxes(1, 2)
@@ -187,7 +187,7 @@ def said(scores: Table, margin: float | None = None) -> Said:
 
 
 def halves(squares: Table, n: npt.NDArray[np.int_]) -> Table:
-    """Return half the widths of `Errors.half` (boards, methods, methods), from the pairs' sums of squares and their units."""
+    """Return half the widths of all pairs' intervals (boards, methods, methods), from sums of squares and numbers of units."""
     k = squares.shape[1]
     upper = np.triu(np.ones((k, k), bool), 1)
     freedoms, total = (n - 1)[:, upper], squares[:, upper].sum(1)
@@ -207,7 +207,7 @@ def halves(squares: Table, n: npt.NDArray[np.int_]) -> Table:
 
 
 def one_by_one(scores: Table, margin: float | None = None) -> Said:
-    """Return the claims of `behind_best` itself on one board (methods, units, seeds)."""
+    """Return the leaderboard's claims on one board (methods, units, seeds), by calling `behind_best` itself."""
     final = board(scores)
     shown = behind_best(final, differences(final), margin)
     rows = [shown.get(name) for name in final]
@@ -229,7 +229,7 @@ def board(scores: Table) -> dict[str, Scores]:
 
 
 def false_words(drawn: Drawn, gaps: Table) -> dict[str, npt.NDArray[np.bool_]]:
-    """Return for each kind of claim on which boards it is false (boards,), for methods `gaps` (methods,) behind the best."""
+    """Return which boards (boards,) have a false claim, by kind of claim, if methods are `gaps` (methods,) behind the best."""
     shown = said(drawn.scores - gaps[:, None, None], MARGIN)
     strict = _false(shown, np.broadcast_to(-gaps, shown.low.shape))
     return {
@@ -241,8 +241,8 @@ def false_words(drawn: Drawn, gaps: Table) -> dict[str, npt.NDArray[np.bool_]]:
 
 
 def _false(shown: Said, true: Table) -> dict[str, npt.NDArray[np.bool_]]:
-    """Return on which boards each kind of claim is false (boards,), for methods with the `true` means (boards, methods). That
-    a method is ahead is false also if both are equal.
+    """Return which boards (boards,) have a false claim, by kind of claim, if methods have the `true` means (boards, methods).
+    Calling a method ahead is false also if both are equal.
     """
     lead = true[:, None, :] - true[:, :, None]
     behind = lead.max(2)
@@ -260,7 +260,7 @@ def _any(wrong: dict[str, npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
 
 
 def chunks(boards: int) -> list[int]:
-    """Return the numbers of boards that are computed at once, which sum up to `boards`."""
+    """Return the sizes of the chunks in which `boards` boards are computed."""
     return [min(CHUNK, boards - done) for done in range(0, boards, CHUNK)]
 
 
@@ -276,7 +276,7 @@ def truths(methods: int) -> list[Table]:
 
 
 def rates(draw: Drawer, methods: int, units: int, boards: int) -> dict[str, Any]:
-    """Return the shares of boards with a false claim in percent, by kind of claim; each is the largest over `truths`."""
+    """Return by kind of claim the percentage of boards with a false claim, the largest one over all `truths`."""
     rng = np.random.default_rng([methods, units, SITUATIONS.index(draw)])
     worst: dict[str, float] = {}
     for gaps in truths(methods):

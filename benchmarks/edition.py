@@ -62,7 +62,7 @@ def gaps(trials: pd.DataFrame, studies: Studies) -> pd.DataFrame:
 
 def effects(whole: pd.DataFrame, left: Mapping[tuple[str, ...], str] = {}) -> pd.DataFrame:
     """Return a row per scenario and method with its mean gap in points, its interval and its number of units. The intervals
-    of a scenario hold jointly. `left` has the reasons of `without` why a scenario is no part of further means.
+    of a scenario hold jointly. `left` has, by scenario, the reason why `without` leaves it out of means.
     """
     rows = []
     for key, scenario_gaps in whole.groupby(SCENARIO):
@@ -106,7 +106,7 @@ def without(trials: pd.DataFrame, whole: pd.DataFrame) -> dict[tuple[str, ...], 
 
 
 def detectable(row: Mapping[str, float]) -> float:
-    """Return the difference in points that an edition would show with a probability of 80 %, from a row of `over_families`."""
+    """Return the difference in points that an edition shows with a probability of 80 %, given a method's mean gap and interval."""
     freedom = row["families"] - 1
     critical = stats.t.ppf(1 - (1 - corrected(PRIMARY)) / 2, freedom)
     error = (row["high"] - row["low"]) / 2 / critical
@@ -146,8 +146,9 @@ def over_families(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def halves(table: pd.DataFrame) -> tuple[float, int] | None:
-    """Return Kendall's tau-b between the rankings of methods by two halves of the families, as a mean over all ways to halve
-    them, and the number of ways. FedAvg's gap is 0; methods that lack a family are left out. None below `LEAST_FAMILIES`.
+    """Return Kendall's tau-b between the rankings of methods by two halves of the families, and the number of ways to halve
+    them. Tau is the mean over all ways. FedAvg's gap is 0; methods that lack a family are left out. None below
+    `LEAST_FAMILIES`.
     """
     gap = _counted(table).groupby(["family", "algorithm"]).gap.mean().unstack()
     gap = gap.dropna(axis=1).assign(**{BASE: 0.0})
@@ -163,9 +164,9 @@ def halves(table: pd.DataFrame) -> tuple[float, int] | None:
 def at_equal(trials: pd.DataFrame, whole: pd.DataFrame, cost: str | None) -> pd.DataFrame:
     """Return gaps in points at an equal cost, one row per unit and method, for the units of `whole` (from `gaps`).
 
-    In each unit and method, the search trial with the best validation score at the budget counts, with its test score there. The
-    budget is the median cost of FedAvg's trials in the scenario; a method may use the share budget / (its own median) of its rounds,
-    at most all of them. `cost` is a column of costs, None for rounds. Scores between two evaluations are interpolated.
+    In each unit and method, the search trial with the best validation score at the budget counts, with its test score there.
+    The budget is the median cost of FedAvg's trials in the scenario. A method may use the share budget / (its own median
+    cost) of its rounds. `cost` is a column of costs, None for rounds. Scores between two evaluations are interpolated.
     """
     keys = [*SCENARIO, *UNIT]
     search = trials[trials.kind == "search"].merge(whole[keys].drop_duplicates(), on=keys)

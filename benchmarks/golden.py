@@ -165,7 +165,7 @@ def papers(folder: Path) -> Table:
 
 
 def kills(folder: Path) -> Table:
-    """Return the results of a sweep; exit if a sweep that was killed and resumed, at three moments, has other results."""
+    """Return the results of a sweep; exit if they differ from those of a sweep that was killed and resumed, at three moments."""
     journal = Path("runs", "killed", "journal.jsonl")
     study = folder / "killed.yaml"
     folder.mkdir(parents=True)
@@ -267,7 +267,7 @@ def machine() -> Table:
 
 
 def differences(before: Table, now: Table, within: float | None) -> Iterator[str]:
-    """Yield each difference as text; numbers are equal up to the relative difference `within`, None for to the last bit."""
+    """Yield each difference as text. Numbers may differ by the relative difference `within`; None: not even in the last bit."""
     for key in before | now:
         place = " / ".join(filter(None, key))
         if key not in now:

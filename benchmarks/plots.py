@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def file(text: str) -> Path:
-    """Return the path if its ending is a form of pictures; raise `ValueError` otherwise, before anything is measured."""
+    """Return the path if it ends in .svg, .png or .pdf; raise `ValueError` otherwise, before anything is measured."""
     path = Path(text)
     if path.suffix[1:] not in drawing.FORMS:
         raise ValueError

@@ -247,7 +247,7 @@ def _companions(family: str, folder: Path) -> Companions:
 
 
 def prepare(folder: Path, pool: ProcessPoolExecutor) -> None:
-    """Write the files that all processes read: the first images of Fashion-MNIST, and companions without each family."""
+    """Write the files that all processes read: the first images of Fashion-MNIST, and by family the companions from all others."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / f"{SMALL}.npz").exists():
         try:
@@ -271,7 +271,7 @@ def prepare(folder: Path, pool: ProcessPoolExecutor) -> None:
 
 
 def _companions_without(method: str, families: list[str]) -> dict[str, Measurement]:
-    """Return a method's companions by the family whose trials they do not use."""
+    """Return a method's companions by family, each computed without the trials of that family."""
     scenarios = recorded(sorted(TABLES.glob("*.parquet")), [method])
     return {family: measure(scenarios, family)[method] for family in families}
 

@@ -30,8 +30,8 @@ PLAIN_TRIALS = 40
 
 
 def overhead(study: str, resources: Resources) -> dict[str, Any]:
-    """Return the trials per minute of a sweep, with recording in MLflow, and of some of its trials as a plain Tune function
-    trainable, without actor reuse and records. Both times include the start of Ray.
+    """Return the trials per minute of a sweep that records in MLflow, and of some of its trials run by plain Tune. Plain Tune
+    runs a function trainable without actor reuse and records. Both times include the start of Ray.
     """
     name, content = read_study(study, {})
     with scratch() as folder:
@@ -145,7 +145,7 @@ def parallel(study: str) -> dict[str, Any]:
 
 
 def _ends(name: str, study: Study, place: SweepPaths, resources: Resources) -> list[dict[str, Any]]:
-    """Run a sweep; return the lines of its journal on the ends of trials."""
+    """Run a sweep; return the lines of its journal at which trials ended."""
     Sweep(name, study, place).run(resources)
     lines = [json.loads(line) for line in place.journal.read_text().splitlines()]
     return [line for line in lines if line["event"] == "end"]

@@ -74,14 +74,14 @@ class Workload:
 
 
 def read(text: str) -> Workload:
-    """Return the workload from the text that `written` returns."""
+    """Return the workload from its JSON text."""
     content = json.loads(text)
     content |= {name: tuple(content[name]) for name in ("shape", "sizes")}
     return Workload(**content)
 
 
 def serve(prepare: Callable[[Workload], Round]) -> None:
-    """Run the process that the module's docstring describes; the first argument of the command is the workload."""
+    """Prepare the workload in the first argument, then answer the lines of the input as the module's docstring describes."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     run_round = prepare(read(sys.argv[1]))

@@ -45,8 +45,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """The text of a cell. Pages use the rest too: the `value` to sort by, the address of a link, a block of code that
-    opens below the text, the numbers of a small `drawing` of an interval, and a CSS class (`look`).
+    """A cell of a table. Only pages use more than its text: the `value` to sort by, the address of a link (`href`), and code
+    that opens below the text. `drawing` has the numbers of a small picture of an interval; `look` is a CSS class.
     """
 
     text: str

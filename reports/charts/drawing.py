@@ -28,7 +28,7 @@ UNUSED = re.compile(
 
 
 def files(charts: Iterable[Chart], forms: Iterable[str] = FORMS) -> dict[str, bytes]:
-    """Return the charts as files, content by file name, in each of the forms `svg`, `png` and `pdf` that are asked for."""
+    """Return the charts drawn in each of these forms (`svg`, `png`, `pdf`), as content by file name."""
     wanted, content = list(forms), dict[str, bytes]()
     for chart in charts if wanted else ():
         text = svg(chart.spec)

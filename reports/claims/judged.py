@@ -122,8 +122,8 @@ class Reproduction(BaseModel):
 def judge_numbers(
     numbers: Mapping[str, Mapping[str, Any]], runs: Runs, planned: int, why_not: str
 ) -> list[Judged]:
-    """Return the verdicts on the printed `numbers[metric][method]` of a row, for which the methods' order counts too.
-    `planned` is the number of rounds in the paper. If `why_not` gives a reason why the row was not run, no number is judged.
+    """Return the verdicts on the printed `numbers[metric][method]` of a row, which depend on the methods' printed order too.
+    `planned` is the paper's number of rounds. With a reason `why_not` why the row was not run, no number is judged.
     """
     judged, rounds = [], _rounds(runs)
     for name, column in numbers.items():
@@ -156,7 +156,7 @@ def judge_statements(
     planned: int,
     why_not: str,
 ) -> list[Judged]:
-    """Return the verdicts on all statements about a row: "not run" if no run can show it, or for the reason `why_not`."""
+    """Return the verdicts on the statements about a row: "not run" for the reason `why_not`, or if no run can show the statement."""
     judged, rounds = [], _rounds(runs)
     for claim in statements:
         name = claim.metric or next(filter(metric_or_none, numbers), "")

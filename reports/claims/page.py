@@ -18,7 +18,7 @@ SIGN = "Published numbers are the paper's; measured ones come from the runs of"
 
 
 def page(result: Reproduction) -> str:
-    """Return the Markdown page of one paper's reproduction, with every row that was run."""
+    """Return the Markdown page of one paper's reproduction, with all of its rows."""
     counts = ", ".join(starmap("{1} {0}".format, result.verdicts.items()))
     parts: list[Block] = [
         Heading(f"{result.paper}: published and measured", level=1),

@@ -130,7 +130,7 @@ Runs = Mapping[str, Mapping[int, ClaimRun]]
 
 
 def measured(wanted: Metric, method: str, runs: Runs) -> dict[int, float]:
-    """Return a metric by seed, of a method or of a difference "A - B" of two; seeds without a value are left out."""
+    """Return a metric's values by seed for a method, or for the difference "A - B" of two; seeds without a value are left out."""
     method, _, other = method.partition(" - ")
     theirs = measured(wanted, other, runs) if other else {}
     values: dict[int, float] = {}
@@ -288,9 +288,9 @@ whether the printed order holds for all others.
 def order_of(
     method: str, numbers: Mapping[str, Printed], values: Mapping[str, Seeds], rounds: int
 ) -> Order:
-    """Compare a method by measured values with the others of its row, in the order in which their printed numbers stand.
-    Printed numbers that are equal, or bounds, have no order. Differences are taken seed by seed, and their intervals hold
-    jointly with 95 %. An order counts as reversed, or as printed, only if its interval excludes 0.
+    """Return for which methods of the row the printed order with this method is reversed, and whether it holds for all.
+    Printed numbers that are equal, or bounds, have no order. Measured differences are taken seed by seed, and their intervals
+    hold jointly with 95 %. An order counts as reversed, or as printed, only if its interval excludes 0.
     """
     mine = numbers[method]
     others = [

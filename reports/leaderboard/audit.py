@@ -146,7 +146,7 @@ def combined(searches: Sequence[Audit]) -> Audit:
 
 
 def findings(facts: Audit) -> tuple[Finding, ...]:
-    """Return the findings of an audit; an improvement in the last trials is one only if it is larger than the noise over seeds."""
+    """Return the findings of an audit; improvements in the last trials count only if they are larger than the noise over seeds."""
     costly = []
     for edge in facts.edges or ():
         if edge.wider is not None:

@@ -5,7 +5,7 @@ Runs are compared within a group: the runs of one scenario with equal settings, 
 take no part in tests.
 
 At equal rounds a run is scored as a whole. At equal steps, bytes or seconds the budget of a group is the smallest cost of any of
-its runs, and a run is scored at its last evaluation within that budget. A mean over several evaluations would include
+its runs. A run is then scored at its last evaluation within that budget. A mean over several evaluations would include
 some at which a costly method had hardly begun to train.
 """
 
@@ -76,7 +76,7 @@ Group = dict[str, "pd.DataFrame"]
 
 def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str]]:
     """Return the groups of comparable runs in order of first appearance, and notes on what is not compared. A note names each
-    sweep that is not comparable with earlier ones, and each algorithm that several comparable sweeps ran; such an algorithm
+    sweep that is not comparable with earlier ones, and each algorithm that several comparable sweeps ran. Such an algorithm
     counts once, with the runs of the last of these sweeps.
     """
     groups: list[Group] = []

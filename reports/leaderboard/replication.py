@@ -67,9 +67,9 @@ def around(mean: float, half: float | None) -> Interval:
 def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
     """Return the 95 % interval of each method in a scenario.
 
-    An interval over tunings, partitions or splits is at least as wide as one with the pooled error of all such methods (root mean
-    square, summed freedoms). For a search may fail now and then, and a sample without a failure looks too certain; the other
-    methods show what a failure costs. Differences of methods need no such rule: `Errors` pools them already.
+    An interval over tunings, partitions or splits is at least as wide as one with the pooled error of all such methods (root
+    mean square, summed freedoms). The reason is that searches fail now and then, and a sample without a failure looks too
+    certain; other methods show what a failure costs. Differences of methods need no such rule: `Errors` pools them already.
     """
     squares, freedom = list[float](), 0.0
     for mean in scenario.values():
@@ -215,9 +215,9 @@ class Errors:
     def half(self, first: str, second: str, gap: Gap) -> float | None:
         """Return half the width of a pair's interval; None if the gap has fewer than `RANDOM` - 1 degrees of freedom.
 
-        All pairs' intervals hold jointly with `LEVEL` (Bonferroni). The pair's variance is v = pooled + excess, where only this pair's
-        runs show the excess. The errors of both terms may be correlated, so their standard deviations are added, which gives the
-        degrees of freedom f: v / sqrt(f) = pooled / sqrt(f_pooled) + excess / sqrt(f_pair).
+        All pairs' intervals hold jointly with `LEVEL` (Bonferroni). The pair's variance is v = pooled + excess, where only
+        this pair's runs show the excess. The errors of both terms may be correlated, so their standard deviations are added.
+        That gives the degrees of freedom f: v / sqrt(f) = pooled / sqrt(f_pooled) + excess / sqrt(f_pair).
         """
         if gap.freedom < RANDOM - 1:
             return None

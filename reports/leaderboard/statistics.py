@@ -109,8 +109,8 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
     """Compare algorithms over families; `families[family][scenario][algorithm]` has one score per tuning, more is better.
 
     An algorithm is missing from a family if it lacks one of its scenarios. Tests need every algorithm in every family. So the
-    algorithm or family with the largest share of missing pairs is left out until none is missing; in ties a family before an
-    algorithm, then the last by name. Return None if fewer than two algorithms or no family remain.
+    algorithm or family with the largest share of missing pairs is left out, until none is missing. In a tie a family goes
+    first, and then the last by name. Return None if fewer than two algorithms or no family remain.
     """
     complete: dict[str, set[str]] = {}
     everybody: set[str] = set()
@@ -225,8 +225,9 @@ def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
 def friedman_test(
     table: npt.NDArray[Any],
 ) -> tuple[float | None, float | None, float | None, float | None, str]:
-    """Return Friedman's chi-squared and its p-value, Iman and Davenport's F and its p-value, and the verdict. The table
-    `(families, algorithms)` has scores. Below 3 algorithms or `ENOUGH` families the verdict says what is needed.
+    """Return Friedman's chi-squared, its p-value, Iman and Davenport's F, its p-value, and the verdict, from scores
+    `(families, algorithms)`. Below 3 algorithms or `ENOUGH` families the numbers are None, and the verdict says what is
+    needed.
     """
     n, k = table.shape
     if k < 3 or n < ENOUGH:

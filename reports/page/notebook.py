@@ -31,7 +31,7 @@ class Plot:
         return render("notebook.html", content=[], drawings=drawn)
 
     def save(self, folder: str | Path, form: str = "svg") -> list[Path]:
-        """Write the charts into a folder in the form `svg`, `png` or `pdf`, and return the paths of the files."""
+        """Write the charts into a folder as `svg`, `png` or `pdf`, and return the paths; raise `UserError` for another form."""
         if form not in drawing.FORMS:
             raise unknown("form of figures", form, drawing.FORMS)
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def board_plot(data: ReportData, kinds: Sequence[str] = ()) -> Plot:
 
 
 def run_plot(name: str, history: Sequence[dict[str, float]], metric: str) -> Plot:
-    """Return a chart of a run's validation and test scores against rounds; evaluations are dicts, in order of rounds."""
+    """Return a chart of a run's validation and test scores against rounds, from the run's history of evaluations."""
     traces = []
     for part in ("val", "test"):
         if f"{part}_{metric}" in history[-1]:

@@ -149,9 +149,9 @@ def _alone(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
-    """Return the headline of a board with several scenarios, and a sentence with the highest mean of each. The headline names
-    the methods that are shown to be the best in most scenarios. It names none if a comparison over families of data sets
-    shows no difference between any two methods.
+    """Return the headline of a board with several scenarios, and a sentence with the highest means of the first three. The
+    headline names the methods that are shown to be the best in most scenarios. It names none if a comparison over families of
+    data sets shows no difference between any two methods.
     """
     wins = Counter[str]()
     for rows in scenarios:

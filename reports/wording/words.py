@@ -78,8 +78,8 @@ def scored(value: float | None, metric: str) -> str:
 
 def score_text(value: float | None, row: Row) -> str:
     """Return a score of a row as text: percents with one decimal, or two if the row's interval is narrower than 0.1 points.
-    One of n test samples changes the score by 100 / n points, so no digit smaller than the first one of that number is shown:
-    with 360 samples (0.28 points) one decimal, with 50 (2 points) none.
+    One of n test samples changes the score by 100 / n points, and no digit smaller than the first one of that number is
+    shown. With 360 samples (0.28 points) that is one decimal, with 50 (2 points) none.
     """
     fine = row.ci_low is not None and row.ci_high is not None and row.ci_high - row.ci_low < 0.001
     # A second decimal would be noise unless the interval is that narrow.

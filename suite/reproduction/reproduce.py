@@ -87,7 +87,7 @@ def plans(
     other: Mapping[str, Any],
 ) -> Iterator[tuple[tuple[str, str, str], Plan | None, str]]:
     """Yield ((paper, table, row), plan, reason) for each row of `PAPER[/TABLE[/ROW]]` (None: of all shipped papers). The plan
-    is None if the row is never run or its data are not on disk; the reason then says so.
+    is None if the row is never run, or if its data are not on disk; then there is a reason.
     """
     places = selected(path)
     experiments = [experiment(read_paper(place[0]), *place) for place in places]
@@ -196,8 +196,8 @@ def _best_of(
     plan: Plan, method: str, done: Mapping[str, Done]
 ) -> tuple[int, dict[int, ClaimRun]] | None:
     """Return the number of a method's best variant and its ended runs by seed; None if no run of the method has ended. The
-    best variant has the best mean of the row's first metric, the first of several equal ones. Papers have no validation data,
-    so a run counts as diverged if its test loss is not finite.
+    best variant has the best mean of the row's first metric, the first of several equal ones. Reproductions have no
+    validation data, so a run counts as diverged if its test loss is not finite.
     """
     variants: dict[int, dict[int, ClaimRun]] = {}
     for (owner, number, seed), job in plan.jobs.items():

@@ -73,8 +73,8 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
 def _entries(
     paper: Paper, table: str, row: str, judged: Mapping[Address, tuple[Judged, JudgedRow]]
 ) -> Iterator[JudgedEntry]:
-    """Yield the numbers and statements of a row with their verdicts. A fact that the row shares with the row `same_as` counts
-    there. Here it is yielded only if this row has chosen settings and was run.
+    """Yield the numbers and statements of a row with their verdicts. One that the row shares with the row `same_as` counts
+    there; here it is yielded only if this row has chosen settings and was run.
     """
     content, at = paper.tables[table], paper.tables[table].rows[row]
     same, never = paper.same(at), paper.reason_not_run(table, row)
