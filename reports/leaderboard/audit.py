@@ -121,17 +121,17 @@ def combined(searches: Sequence[Audit]) -> Audit:
     if len(searches) == 1:
         return searches[0]
     facts = pd.DataFrame(map(vars, searches), columns=[*Audit.__dataclass_fields__])
-    at = defaultdict[tuple[str, str], list[Edge]](list)
+    by_end = defaultdict[tuple[str, str], list[Edge]](list)
     for search in searches:
         for edge in search.edges or ():
-            at[edge.name, edge.end].append(edge)
+            by_end[edge.name, edge.end].append(edge)
     n, often = len(searches), []
-    for same in at.values():
+    for edges_there in by_end.values():
         tail = 0.0
-        for i in range(len(same), n + 1):
+        for i in range(len(edges_there), n + 1):
             tail += comb(n, i) * EDGE**i * (1 - EDGE) ** (n - i)
         if tail <= EDGE:
-            often.append(same[-1])
+            often.append(edges_there[-1])
     as_good = _mean(facts["as_good"])
     return Audit(
         hyperparameters=searches[0].hyperparameters if searches else None,
@@ -190,7 +190,7 @@ def _mean(values: "pd.Series[float]") -> float | None:
 
 def edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
     """Return the hyperparameters of a configuration whose numeric values are at an end of their range."""
-    at = []
+    at_end = []
     for name, spec in ranges.items():
         value = params.get(name)
         if not isinstance(value, int | float) or spec.low is None or spec.high is None:
@@ -200,5 +200,5 @@ def edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
         if EDGE < share < 1 - EDGE:
             continue
         end = "low" if share <= EDGE else "high"
-        at.append(Edge(name, value, spec.low, spec.high, end, wider(spec, end)))
-    return at
+        at_end.append(Edge(name, value, spec.low, spec.high, end, wider(spec, end)))
+    return at_end

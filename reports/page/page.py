@@ -112,7 +112,7 @@ def _setting(data: ReportData) -> dict[str, str]:
     return texts | {name: str(count) for name, count in counts.items() if count}
 
 
-# What is said first
+# Headlines
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:

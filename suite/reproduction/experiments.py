@@ -184,9 +184,7 @@ class Configured:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A row of a table with all its methods, ready to run. `open` names settings, hyperparameters and parts of the scenario
-    that `--set` may change although they are not chosen.
-    """
+    """A row of a table with all its methods, ready to run. `open` names keys that `--set` may change although they are not chosen."""
 
     paper: str
     table: str
@@ -260,31 +258,32 @@ def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | No
     """Return a row as an experiment, None if it is never run; raise `UserError` with all faults of the row."""
     if paper.reason_not_run(table, row):
         return None
-    content, at, name = paper.tables[table], paper.tables[table].rows[row], Path(name).stem
+    content, table_row, name = paper.tables[table], paper.tables[table].rows[row], Path(name).stem
     faults = Faults(f"{name}/{table}/{row}")
     if not content.methods:
         faults.add("methods", None, "a row that is run needs at least one")
-    named = [*at.methods, *itertools.chain.from_iterable(at.numbers.values())]
+    named = [*table_row.methods, *itertools.chain.from_iterable(table_row.numbers.values())]
     for method in dict.fromkeys(named):
         if method not in content.methods:
             faults.add(method, None, str(unknown("method", method, content.methods)))
-    place: dict[str, Any] = {}
-    for part, text in at.model_dump(include=set(PLACE)).items():
-        place[part] = faults.attempt(part, text, partial(SPELLING[part], text or ""))
+    scenario: dict[str, Any] = {}
+    for part, text in table_row.model_dump(include=set(PLACE)).items():
+        scenario[part] = faults.attempt(part, text, partial(SPELLING[part], text or ""))
     methods = {}
-    for method in content.methods if all(place.values()) else ():
-        configured = _configured(faults, (paper, content, at), method, Scenario(**place))
+    for method in content.methods if all(scenario.values()) else ():
+        configured = _configured(faults, (paper, content, table_row), method, Scenario(**scenario))
         if configured is not None:
             methods[method] = configured
     faults.check()
-    return Experiment(name, table, row, methods, frozenset([*paper.open, *content.open, *at.open]))
+    opened = frozenset([*paper.open, *content.open, *table_row.open])
+    return Experiment(name, table, row, methods, opened)
 
 
 def _configured(
-    faults: Faults, place: tuple[Paper, PaperTable, TableRow], method: str, scenario: Scenario
+    faults: Faults, levels: tuple[Paper, PaperTable, TableRow], method: str, scenario: Scenario
 ) -> Configured | None:
     """Return a method of a row with the values of all layers, None for an unknown algorithm; add its faults to `faults`."""
-    paper, content, at = place
+    paper, content, table_row = levels
     column = content.methods[method]
     algorithm = column.algorithm or method
     cls = faults.attempt(method, algorithm, partial(algorithms.resolve, algorithm))
@@ -292,7 +291,7 @@ def _configured(
         return None
     # Layers from outermost to innermost. One for this method alone may hold only keys that the method knows.
     layers: list[tuple[Layer, bool]] = [(paper, False), (content, False), (column, True)]
-    layers += [(at, False), (at.methods.get(method, Layer()), True)]
+    layers += [(table_row, False), (table_row.methods.get(method, Layer()), True)]
     before, keys = len(faults.found), [*cls.ranges(), *Settings.model_fields]
     decisions: dict[str, Decision] = {}
     readings: dict[str, None] = {}
@@ -326,24 +325,24 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
     columns = [(row, method, c) for row in rows for method, c in row.methods.items()]
     for key in other if rows else ():
         owner, _, name = key.rpartition(".")
-        mine = [column for column in columns if owner in ("", column[1])]
+        matching = [column for column in columns if owner in ("", column[1])]
         # A hyperparameter may exist only under the new values; a setting that no row decides would be ignored.
-        appears = any(name in c.keys - {*Settings.model_fields, *c.decisions} for *_, c in mine)
-        if not appears and not any(row.is_ours(m, name) for row, m, _ in mine):
+        appears = any(name in c.keys - {*Settings.model_fields, *c.decisions} for *_, c in matching)
+        if not appears and not any(row.is_ours(m, name) for row, m, _ in matching):
             settable = {k for row, m, c in columns for k in (*c.keys, *PLACE) if row.is_ours(m, k)}
-            why = "the paper's file neither chooses nor opens it"
+            why = "the paper's file has it neither as chosen nor as open"
             raise UserError(f"--set {key}: {why}; --set takes {', '.join(sorted(settable))}")
     changed, faults = [], Faults("--set")
     for row in rows:
         methods = {}
         for method, configured in row.methods.items():
-            meant = {key.removeprefix(f"{method}."): value for key, value in other.items()}
-            for key, value in meant.items():
+            values = {key.removeprefix(f"{method}."): value for key, value in other.items()}
+            for key, value in values.items():
                 if row.is_ours(method, key):
                     configured = _with(configured, key, value)
             with suppress(UserError):  # reported below, when the values are checked
                 decisions = {**configured.decisions}
-                for key, value in only(meant, configured.undecided).items():
+                for key, value in only(values, configured.undecided).items():
                     decisions[key] = Decision(value, "--set")
                 configured = replace(configured, decisions=decisions)
             methods[method], where = configured, f"{row.path}, {method}"

@@ -154,9 +154,9 @@ def listing(
 def _row(
     paper: Paper, table: str, row: str, plan: Plan | None, why_not: str, done: Mapping[str, Done]
 ) -> JudgedRow:
-    content, at = paper.tables[table], paper.tables[table].rows[row]
+    content, table_row = paper.tables[table], paper.tables[table].rows[row]
     runs: dict[str, dict[int, ClaimRun]] = {}
-    facts: dict[str, Any] = {"note": why_not, **at.model_dump(include={*PLACE})}
+    facts: dict[str, Any] = {"note": why_not, **table_row.model_dump(include={*PLACE})}
     planned = 0
     if plan is not None:
         planned, methods = plan.planned, plan.experiment.methods
@@ -186,8 +186,8 @@ def _row(
         row=row,
         source=content.source,
         about=content.about,
-        numbers=judge_numbers(at.numbers, runs, planned, why_not),
-        claims=judge_statements(content.claims, at.numbers, runs, planned, why_not),
+        numbers=judge_numbers(table_row.numbers, runs, planned, why_not),
+        claims=judge_statements(content.claims, table_row.numbers, runs, planned, why_not),
         **facts,
     )
 
