@@ -58,7 +58,7 @@ class DynServer(feddyn.FedDynServerHandler):
     """FedDyn's server that subtracts the old model once for each client, as in Acar et al. 2021, Algorithm 1."""
 
     def global_update(self, buffer: list[Any]) -> None:
-        """Average the clients' models, and correct the mean by h / alpha."""
+        """Average the clients' models and subtract h / alpha, where h is FedDyn's state of the server."""
         local = torch.stack([sent[0] for sent in buffer])
         moved = (local - self.model_parameters).sum(0)
         self.h = self.h - self.alpha / self.num_clients * moved

@@ -59,18 +59,18 @@ def _plus_seeds(rng: np.random.Generator, tuned: Table, spread: Table | float = 
 
 
 def normal(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Draw boards of normal scores with equal spreads of all methods."""
+    """Draw simulated leaderboards of normal scores with equal spreads of all methods."""
     return _plus_seeds(rng, rng.normal(0, TUNING, shape))
 
 
 def spreads_differ(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Draw boards on which every other method has a spread 25 times as large."""
+    """Draw simulated leaderboards on which every other method has a spread 25 times as large."""
     factor = np.where(np.arange(shape[1]) % 2, 25.0, 1.0)[:, None]
     return _plus_seeds(rng, rng.normal(0, TUNING, shape) * factor, SEED * factor)
 
 
 def heavy_tails(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Draw boards whose deviations have Student's t distribution with three degrees of freedom."""
+    """Draw simulated leaderboards whose deviations have Student's t distribution with three degrees of freedom."""
     tuned = TUNING * rng.standard_t(3, shape)
     seeds = SEED * rng.standard_t(3, (*shape, SEEDS))
     return Drawn(tuned[..., None] + seeds, tuned, np.zeros(shape[:2]))
@@ -85,35 +85,35 @@ def _failing(
 
 
 def rivals_fail(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Draw boards on which one search in ten fails, except those of the first method."""
+    """Draw simulated leaderboards on which one search in ten fails, except those of the first method."""
     return _failing(rng, shape, np.arange(shape[1]) > 0)
 
 
 def best_fails(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Draw boards on which one search in ten of the first method fails, and none of the others."""
+    """Draw simulated leaderboards on which one search in ten of the first method fails, and none of the others."""
     return _failing(rng, shape, np.arange(shape[1]) == 0)
 
 
 def one_rival_fails(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Draw boards on which one search in ten of the third method fails, and none of the others."""
+    """Draw simulated leaderboards on which one search in ten of the third method fails, and none of the others."""
     return _failing(rng, shape, np.arange(shape[1]) == 2)
 
 
 def seeds_missing(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Draw boards of normal scores on which a fifth of the runs is missing."""
+    """Draw simulated leaderboards of normal scores on which a fifth of the runs is missing."""
     boards = normal(rng, shape)
     lost = rng.random(boards.scores.shape) < 0.2
     return boards._replace(scores=np.where(lost, np.nan, boards.scores))
 
 
 def one_noisy(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Draw boards on which one method has a spread 20 times as large."""
+    """Draw simulated leaderboards on which one method has a spread 20 times as large."""
     factor = np.where(np.arange(shape[1]) == 1, 20.0, 1.0)[:, None]
     return _plus_seeds(rng, rng.normal(0, TUNING, shape) * factor, SEED * factor)
 
 
 def near_copies(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Draw boards on which all methods but the first are near-copies of one another (correlation 0.999 with a common score)."""
+    """Draw simulated leaderboards on which all methods but the first have nearly the same scores (correlation 0.999 with a common score)."""
     boards, _, units = shape
     copied = rng.normal(0, SEED, (boards, 1, units, SEEDS))
     own = rng.normal(0, SEED, (*shape, SEEDS))
@@ -123,7 +123,7 @@ def near_copies(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
 
 
 def steps(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Draw boards of normal scores, rounded to steps of 1/540."""
+    """Draw simulated leaderboards of normal scores, rounded to steps of 1/540."""
     boards = normal(rng, shape)
     return boards._replace(scores=np.round(boards.scores * 540) / 540)
 
@@ -265,7 +265,7 @@ def chunks(boards: int) -> list[int]:
 
 
 def truths(methods: int) -> list[Table]:
-    """Return the four truths: how far each method (methods,) is behind the best."""
+    """Return four arrays (methods,), one for each simulated truth: how far each method is behind the best."""
     number = np.arange(methods)
     return [
         np.zeros(methods),  # all equal
@@ -318,7 +318,7 @@ def family_scores(
 
 def friedman(correlation: float, methods: int, boards: int) -> dict[str, Any]:
     """Return in percent how often Friedman's test calls equal methods different. The rows of the test are the average ranks
-    of families, as in the leaderboard, or those of single data sets.
+    in families, as in the leaderboard, or the ranks in single data sets.
     """
     rng = np.random.default_rng([methods, int(100 * correlation)])
     scores = family_scores(rng, correlation, methods, boards)
@@ -350,7 +350,7 @@ How often Friedman's test calls equal methods different, by the correlation of f
 
 
 def page(document: dict[str, Any]) -> str:
-    """Return the Markdown page of the figures."""
+    """Return the Markdown page of the simulated error rates."""
     methods = sorted({row["methods"] for row in document["false"]})
     head = HEAD.format(
         boards=document["boards"],
@@ -363,7 +363,7 @@ def page(document: dict[str, Any]) -> str:
 
 
 def tables(document: dict[str, Any]) -> str:
-    """Return the tables of the page, with the worst figure over the numbers of methods."""
+    """Return the Markdown tables: false claims and power (each the worst over the numbers of methods), and Friedman's test."""
     units = sorted({row["units"] for row in document["false"]})
     words = ("anything", "failing as here", "of configurations")
     head = ["situation", "what is said", *(f"{n} units" for n in units)]

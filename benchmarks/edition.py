@@ -276,7 +276,7 @@ def page(trials: pd.DataFrame, studies: Studies) -> str:
 
 
 def _by_family(table: pd.DataFrame) -> list[str]:
-    """Return the section with a row per family and a column per method."""
+    """Return the page's section of mean gaps, with a row per family of data sets and a column per method."""
     table = _counted(table)
     methods = sorted(table.algorithm.unique())
     lines = [f"| family | scenarios | {' | '.join(methods)} |", "|---" * (len(methods) + 2) + "|"]

@@ -15,7 +15,7 @@ from worker import LR, Round, Workload, serve
 
 
 def convolutional(x: Any, maps: tuple[int, ...], kernel: int, classes: int) -> Any:
-    """Return the logits of `loop.convolutional` for images `(b, height, width, channels)`."""
+    """Return the logits `(b, classes)` of `loop.convolutional`'s network for images `(b, height, width, channels)`."""
     for outputs in maps:
         x = jax.nn.relu(hk.Conv2D(outputs, kernel, padding="SAME")(x))
         x = hk.max_pool(x, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")

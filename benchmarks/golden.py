@@ -305,7 +305,7 @@ def say(text: str) -> None:
 
 
 def read() -> dict[str, Table]:
-    """Return the recorded table of each part, by the name of the part."""
+    """Return the tables in `golden.csv`, by the name of the part."""
     tables: dict[str, Table] = {}
     with FILE.open(newline="") as file:
         for row in csv.DictReader(file):
@@ -315,7 +315,7 @@ def read() -> dict[str, Table]:
 
 
 def write(tables: dict[str, Table]) -> None:
-    """Write the tables of all parts to the file."""
+    """Write the tables of all parts to `golden.csv`."""
     with FILE.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("part", "scenario", "method", "quantity", "value"))
@@ -324,7 +324,7 @@ def write(tables: dict[str, Table]) -> None:
 
 
 def main() -> None:
-    """Record the table, or compare with it."""
+    """Record the table of results, or compare this checkout with the recorded table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

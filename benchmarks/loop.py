@@ -74,7 +74,7 @@ def train(model: nn.Module, x: Tensor, y: Tensor, batch_size: int) -> None:
 
 
 def prepare(workload: Workload) -> Round:
-    """Return a function that runs one round of the loop."""
+    """Return a function that runs one round of the hand-written FedAvg on the workload."""
     torch.set_num_threads(1)
     data = tensors(workload)
     server, rng = network(workload).to(workload.device), np.random.default_rng(0)

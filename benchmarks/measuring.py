@@ -80,7 +80,7 @@ def scratch() -> Iterator[Path]:
 
 
 def alone() -> dict[str, str]:
-    """Return the environment for a `SUITE` command, without the variable that would change where it records."""
+    """Return the environment for a `SUITE` command, without the variable that sets where runs are recorded."""
     others = {name: value for name, value in os.environ.items() if name != VARIABLE}
     return others | {"PYTHONPATH": str(ROOT)}
 

@@ -194,7 +194,7 @@ def _data(name: str, folder: Path) -> FederatedData:
 def _entry(
     place: Place, method: str, folder: Path, arm: dict[str, Any], seed: int
 ) -> tuple[Entry, Study]:
-    """Return the only entry of an arm's study, and the study."""
+    """Return an arm's study of one method in a scenario, as (its only entry, study)."""
     dataset = f"npz:{folder / SMALL}.npz" if place.dataset == SMALL else place.dataset
     content = {
         "algorithms": [method],
@@ -353,7 +353,7 @@ def _clustered(frame: pd.DataFrame) -> tuple[float, float, float, float]:
 
 
 def _time(frame: pd.DataFrame) -> float:
-    """Return the mean ratio of the searches' time to that of the reference."""
+    """Return how long the searches took relative to the reference's, as a mean of ratios."""
     return float((frame.seconds / frame.seconds_reference).mean())
 
 
@@ -365,7 +365,7 @@ def _repeats(frame: pd.DataFrame) -> float:
 
 
 def main() -> None:
-    """Run or show, as the command line says."""
+    """Run the searches or compare their results, as the command line says."""
     cli = parser(__doc__)
     cli.add_argument("action", choices=("run", "show"))
     cli.add_argument("folder", type=Path, help="the folder of results")

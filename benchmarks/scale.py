@@ -176,7 +176,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
 
 
 def main() -> None:
-    """Make or measure, as the command line says."""
+    """Make the records of a large sweep, or measure the commands that read them."""
     options = parser(__doc__)
     options.add_argument("what", choices=["make", "measure"])
     options.add_argument("folder", type=Path)

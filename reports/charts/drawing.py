@@ -80,7 +80,7 @@ def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
 
 
 def _themed(text: str) -> str:
-    """Return a drawing or specification in which `INK`, `FAINT` and `PAPER` are the page's CSS variables."""
+    """Return a drawing or specification with its colours of text, grids and background replaced by the page's CSS variables."""
     for colour, name in ((INK, "ink"), (FAINT, "faint"), (PAPER, "paper")):
         text = text.replace(colour, f"var(--{name})")
     return text

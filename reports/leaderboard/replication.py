@@ -139,7 +139,7 @@ def sampled(scores: Scores) -> str:
 
 
 def units(scores: Scores) -> int:
-    """Return the number of levels of the sampled factor, summed over strata."""
+    """Return the number of levels of the sampled factor, such as tunings, summed over strata."""
     return sum(map(len, _strata(scores, sampled(scores)).values()))
 
 
