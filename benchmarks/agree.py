@@ -1,12 +1,12 @@
-"""Whether an installed peer computes what the suite computes: the same clients, initial weights, selected
-clients and full batches, in double precision, and the first round at which the two part.
+"""Compare the suite's weights with those of an installed peer: same clients, initial weights, selected clients and full
+batches, in double precision. The result is the first round at which the weights differ.
 
     python3 -m venv .venv-flwr
     .venv-flwr/bin/pip install flwr
     python benchmarks/agree.py --peer flwr --peer-python .venv-flwr/bin/python --output benchmarks/agreement.json
 
-A pair that parts runs again with the suspected lines of the peer changed (`corrected` in `agree_PEER.py`). The
-output is updated: pairs of other peers stay.
+If the weights differ, the peer runs again with its suspected lines changed (`corrected` in `agree_PEER.py`). The output file
+is updated; results of other peers stay in it.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import torch
 from agree_peer import LR, STEPS
 
 TOLERANCE = 1e-10
-"""Weights that are further apart than this, relative to the largest, differ by more than rounding."""
+"""The largest difference of weights, relative to the largest weight, that counts as rounding."""
 ROUNDS, CLIENTS = 10, 6
 ADAPTIVE = {"server_lr": 0.1, "tau": 0.01}
 PARAMS: dict[str, dict[str, float]] = {
@@ -43,11 +43,11 @@ PEERS: dict[str, tuple[str, ...]] = {
     "fedjax": ("fedavg", "fedadam"),
 }
 BY_SAMPLES = {"fedjax"}
-"""Peers that weigh clients by their samples; with the others all clients weigh alike."""
+"""Peers that weight clients by their numbers of samples; all others weight clients equally."""
 
 
 def ours(name: str, params: dict[str, float], aggregation: str) -> dict[str, Any]:
-    """Our run: its clients' samples, who was selected, and the server's weights after each round."""
+    """Return the suite's run: server weights `w` by round, `selected` clients by round, samples `x0`, ... and labels `y0`, ..."""
     from trials.run.spec import Scenario, canonical
     from trials.run.trial import load_dataset, partition_data, simulate
     from trials.settings import Settings
@@ -80,21 +80,22 @@ def ours(name: str, params: dict[str, float], aggregation: str) -> dict[str, Any
 
 
 def theirs(peer: str, python: str, name: str, run: dict[str, Any], corrected: bool) -> np.ndarray:
-    """The peer's weights before round 1 and after each round. Raises `RuntimeError` with its last line."""
+    """Return the peer's weights before round 1 and after each round; raise `RuntimeError` with the last line of its errors."""
     with tempfile.TemporaryDirectory() as folder:
-        given, told = Path(folder, "given.npz"), Path(folder, "told.npy")
-        np.savez(given, **run)
+        sent, answer = Path(folder, "sent.npz"), Path(folder, "answer.npy")
+        np.savez(sent, **run)
         file = Path(__file__).with_name(f"agree_{peer}.py")
-        asked = [name, json.dumps(PARAMS[name]), given, told, corrected]
-        done = subprocess.run([python, file, *map(str, asked)], capture_output=True, text=True)
+        arguments = [name, json.dumps(PARAMS[name]), sent, answer, corrected]
+        command = [python, file, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            raise RuntimeError((done.stderr.strip().splitlines() or ["it said nothing"])[-1])
-        return np.load(told)
+            raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
+        return np.load(answer)
 
 
-def apart(run: dict[str, Any], found: np.ndarray) -> dict[str, Any]:
-    """The first round beyond rounding, if any, and how far the weights are apart there and at the end."""
-    by_round = np.abs(run["w"] - found).max(1) / np.abs(run["w"]).max(1)
+def apart(run: dict[str, Any], weights: np.ndarray) -> dict[str, Any]:
+    """Return the first round at which the weights differ by more than rounding (or None), and the difference there and at the end."""
+    by_round = np.abs(run["w"] - weights).max(1) / np.abs(run["w"]).max(1)
     beyond = np.flatnonzero(~(by_round <= TOLERANCE))
     first = int(beyond[0]) if len(beyond) else None
     return {
@@ -105,7 +106,7 @@ def apart(run: dict[str, Any], found: np.ndarray) -> dict[str, Any]:
 
 
 def compared(peer: str, python: str, name: str) -> dict[str, Any]:
-    """One pair, and the same with the peer's suspected lines changed where the two part."""
+    """Return a row on one algorithm: where the weights differ, and if they do, the same with the peer's suspected lines changed."""
     run = ours(name, PARAMS[name], "samples" if peer in BY_SAMPLES else "plain")
     row = {"peer": peer, "algorithm": name}
     try:
@@ -118,34 +119,34 @@ def compared(peer: str, python: str, name: str) -> dict[str, Any]:
 
 
 def version(peer: str, python: str) -> str:
-    """The installed version of the peer."""
+    """Return the installed version of the peer."""
     code = f"from importlib.metadata import version; print(version({peer!r}))"
     return subprocess.run([python, "-c", code], capture_output=True, text=True).stdout.strip()
 
 
 def main() -> None:
-    """Compare with one peer."""
+    """Compare the suite with one peer, print the results, and update the output file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--peer", choices=PEERS, default="fedlab")
-    parser.add_argument("--peer-python", default=sys.executable, help="of the peer's environment")
-    parser.add_argument("--algorithms", nargs="+", help="some of those that the peer has")
+    parser.add_argument("--peer-python", default=sys.executable, help="Python of its environment")
+    parser.add_argument("--algorithms", nargs="+", help="default: all of the peer's")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--output", type=Path, help="the JSON file to update")
-    asked = parser.parse_args()
-    names = asked.algorithms or PEERS[asked.peer]
-    rows = [compared(asked.peer, asked.peer_python, name) for name in names]
-    if asked.json:
+    args = parser.parse_args()
+    names = args.algorithms or PEERS[args.peer]
+    rows = [compared(args.peer, args.peer_python, name) for name in names]
+    if args.json:
         print(json.dumps({"tolerance": TOLERANCE, "pairs": rows}, indent=1))
-    for row in rows if not asked.json else []:
+    for row in rows if not args.json else []:
         print(", ".join(f"{key} {value}" for key, value in row.items()))
-    if asked.output:
-        kept = json.loads(asked.output.read_text()) if asked.output.exists() else {}
-        told = [row for row in kept.get("pairs", ()) if row["peer"] != asked.peer]
+    if args.output:
+        kept = json.loads(args.output.read_text()) if args.output.exists() else {}
+        others = [row for row in kept.get("pairs", ()) if row["peer"] != args.peer]
         order = list(PEERS)
-        pairs = sorted([*told, *rows], key=lambda row: order.index(row["peer"]))
-        versions = {**kept.get("versions", {}), asked.peer: version(asked.peer, asked.peer_python)}
+        pairs = sorted([*others, *rows], key=lambda row: order.index(row["peer"]))
+        versions = {**kept.get("versions", {}), args.peer: version(args.peer, args.peer_python)}
         document = {"tolerance": TOLERANCE, "versions": versions, "pairs": pairs}
-        asked.output.write_text(json.dumps(document, indent=1) + "\n")
+        args.output.write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -15,17 +15,17 @@ class Full(fedjax.ClientDataset):
     """A client whose minibatches are all of its samples."""
 
     def shuffle_repeat_batch(self, hparams: Any) -> list[Any]:
-        """One for each local step."""
+        """Return the client's full batch once for each local step."""
         return [self.all_examples()] * STEPS
 
 
 def adam(server_lr: float, beta1: float, beta2: float, tau: float) -> Any:
-    """FedJAX's Adam, which is optax's."""
+    """Return FedJAX's server optimizer Adam, which is optax's."""
     return fedjax.optimizers.adam(server_lr, beta1, beta2, tau)
 
 
 def published(server_lr: float, beta1: float, beta2: float, tau: float) -> Any:
-    """The server of Reddi et al. 2021, Algorithm 2: v begins at tau^2, and nothing corrects m and v for their beginnings."""
+    """Return the server optimizer of Reddi et al. 2021, Algorithm 2: v starts at tau^2, and m and v have no bias correction."""
     tree = jax.tree_util.tree_map
 
     def init(w: Any) -> Any:
@@ -40,14 +40,12 @@ def published(server_lr: float, beta1: float, beta2: float, tau: float) -> Any:
     return fedjax.optimizers.Optimizer(init, apply)
 
 
-def weights(name: str, params: dict[str, float], given: Any, corrected: bool) -> np.ndarray:
-    """The server's weights before round 1 and after each round. FedJAX weighs clients by their samples, so `agree.py`
-    has ours do so too.
-    """
+def weights(name: str, params: dict[str, float], run: Any, corrected: bool) -> np.ndarray:
+    """Return the server's weights before round 1 and after each round. FedJAX averages clients by samples, as the suite does here."""
     jax.config.update("jax_enable_x64", True)
     jax.tree_map = jax.tree_util.tree_map  # FedJAX 0.0.17 calls it by the name newer JAX dropped
-    clients = sum(key.startswith("x") for key in given)
-    sets = [Full({"x": given[f"x{k}"], "y": given[f"y{k}"]}) for k in range(clients)]
+    clients = sum(key.startswith("x") for key in run)
+    sets = [Full({"x": run[f"x{k}"], "y": run[f"y{k}"]}) for k in range(clients)]
 
     def loss(w: Any, batch: Any, rng: Any) -> Any:
         logp = jax.nn.log_softmax(batch["x"] @ w["weight"].T + w["bias"])
@@ -60,13 +58,13 @@ def weights(name: str, params: dict[str, float], given: Any, corrected: bool) ->
     algorithm = fed_avg.federated_averaging(
         jax.grad(loss), fedjax.optimizers.sgd(LR), server, batches
     )
-    weight, bias = layers(given["w"][0], given["x0"].shape[1])
+    weight, bias = layers(run["w"][0], run["x0"].shape[1])
     state = algorithm.init({"weight": jnp.asarray(weight), "bias": jnp.asarray(bias)})
-    found, key = [given["w"][0]], jax.random.PRNGKey(0)
-    for ids in given["selected"]:
+    by_round, key = [run["w"][0]], jax.random.PRNGKey(0)
+    for ids in run["selected"]:
         state, _ = algorithm.apply(state, [(int(k), sets[k], key) for k in ids])
-        found.append(flat(state.params["weight"], state.params["bias"]))
-    return np.array(found)
+        by_round.append(flat(state.params["weight"], state.params["bias"]))
+    return np.array(by_round)
 
 
 if __name__ == "__main__":

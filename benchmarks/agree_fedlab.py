@@ -12,19 +12,19 @@ from agree_peer import LR, STEPS, answer
 
 
 class Dealt:
-    """The given clients, each one full batch."""
+    """The clients of the suite's run, as a data set of FedLab in which each client has one full batch."""
 
-    def __init__(self, given: Any) -> None:
-        self.given = given
+    def __init__(self, run: Any) -> None:
+        self.run = run
 
     def get_dataloader(self, id: int, batch_size: int, type: str = "train") -> Any:
-        """A client's samples."""
-        x, y = (torch.from_numpy(self.given[f"{part}{id}"]) for part in "xy")
+        """Return a loader of the client's samples, as one batch."""
+        x, y = (torch.from_numpy(self.run[f"{part}{id}"]) for part in "xy")
         return DataLoader(TensorDataset(x, y.long()), batch_size=len(y))
 
 
 def in_double_precision() -> None:
-    """Averages with weights in double precision, where `fedavg_aggregate` makes them in single."""
+    """Replace FedLab's averaging by one in double precision, since `fedavg_aggregate` has the clients' shares in single precision."""
     from fedlab.utils.aggregator import Aggregators
 
     def averaged(serialized: list[torch.Tensor], weights: Any = None) -> torch.Tensor:
@@ -36,10 +36,10 @@ def in_double_precision() -> None:
 
 
 class DynTrainer(feddyn.FedDynSerialClientTrainer):
-    """FedDyn's client with the gradient of its penalties, which FedLab's loss computes from detached weights."""
+    """FedDyn's client with the gradient of its penalty; FedLab's has none, since it computes the penalty from detached weights."""
 
     def train(self, id: int, model_parameters: torch.Tensor, train_loader: Any) -> list[Any]:
-        """As FedLab's, with g - L + alpha (w - start) as the step's direction."""
+        """Train as FedLab's class does, but step along g - L + alpha (w - start), with gradient g and dual variable L."""
         if self.L[id] is None:
             self.L[id] = torch.zeros_like(model_parameters)
         ((x, y),) = train_loader
@@ -55,18 +55,18 @@ class DynTrainer(feddyn.FedDynSerialClientTrainer):
 
 
 class DynServer(feddyn.FedDynServerHandler):
-    """FedDyn's server with the model subtracted once for each client, as in Acar et al. 2021, Algorithm 1."""
+    """FedDyn's server that subtracts the old model once for each client, as in Acar et al. 2021, Algorithm 1."""
 
     def global_update(self, buffer: list[Any]) -> None:
-        """As FedLab's, but for that."""
+        """Average the clients' models and subtract h / alpha, where h is FedDyn's state of the server."""
         local = torch.stack([sent[0] for sent in buffer])
         moved = (local - self.model_parameters).sum(0)
         self.h = self.h - self.alpha / self.num_clients * moved
         self.set_model(local.mean(0) - self.h / self.alpha)
 
 
-def weights(name: str, params: dict[str, float], given: Any, corrected: bool) -> np.ndarray:
-    """The server's weights before round 1 and after each round."""
+def weights(name: str, params: dict[str, float], run: Any, corrected: bool) -> np.ndarray:
+    """Return the server's weights before round 1 and after each round."""
     logging.disable(logging.CRITICAL)
     if corrected:
         in_double_precision()
@@ -80,15 +80,15 @@ def weights(name: str, params: dict[str, float], given: Any, corrected: bool) ->
     }[name]
     if corrected and name == "feddyn":
         trainer_of, server_of = DynTrainer, DynServer
-    clients = sum(key.startswith("x") for key in given)
-    features = given["x0"].shape[1]
-    classes = given["w"].shape[1] // (features + 1)
+    clients = sum(key.startswith("x") for key in run)
+    features = run["x0"].shape[1]
+    classes = run["w"].shape[1] // (features + 1)
     model = torch.nn.Linear(features, classes, dtype=torch.float64)
-    torch.nn.utils.vector_to_parameters(torch.from_numpy(given["w"][0]), model.parameters())
-    trainer, server = trainer_of(model, clients), server_of(model, len(given["selected"]), 0.5)
+    torch.nn.utils.vector_to_parameters(torch.from_numpy(run["w"][0]), model.parameters())
+    trainer, server = trainer_of(model, clients), server_of(model, len(run["selected"]), 0.5)
     server.num_clients = clients
     local = {k: v for k, v in params.items() if k in ("mu", "alpha")}
-    trainer.setup_dataset(Dealt(given))
+    trainer.setup_dataset(Dealt(run))
     trainer.setup_optim(STEPS, 0, LR, **local)
     if name == "scaffold":
         server.setup_optim(params["server_lr"])
@@ -96,13 +96,13 @@ def weights(name: str, params: dict[str, float], given: Any, corrected: bool) ->
         server.setup_optim(params["alpha"])
     if name == "fednova":
         server.setup_optim(**({"option": "uniform"} if corrected else {}))
-    found = [server.model_parameters.numpy().copy()]
-    for ids in given["selected"]:
+    by_round = [server.model_parameters.numpy().copy()]
+    for ids in run["selected"]:
         trainer.local_process(server.downlink_package, ids.tolist())
         for pack in trainer.uplink_package:
             server.load(pack)
-        found.append(server.model_parameters.numpy().copy())
-    return np.array(found)
+        by_round.append(server.model_parameters.numpy().copy())
+    return np.array(by_round)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the peers of `agree.py` share: a linear classifier, its full-batch steps, and the answer to the suite."""
+"""Shared by the peers of `agree.py`: a linear classifier, its full-batch steps, and the exchange with `agree.py`."""
 
 import json
 import sys
@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 
 STEPS, LR = 3, 0.1
-"""Local steps, and their rate."""
+"""The number of local steps, and their learning rate."""
 Weights = Callable[[str, dict[str, float], Any, bool], np.ndarray]
-"""(algorithm, hyperparameters, what the suite gives, whether the peer's lines are changed) -> weights by round."""
+"""(algorithm, hyperparameters, the suite's run, whether the peer's suspected lines are changed) -> weights by round."""
 
 
 def layers(w: np.ndarray, features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weight (classes, features) and bias (classes,) of flat weights."""
+    """Return the weight `(classes, features)` and the bias `(classes,)` of a flat parameter vector."""
     classes = len(w) // (features + 1)
     return w[: classes * features].reshape(classes, features), w[classes * features :]
 
 
 def flat(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """The weights as the suite has them."""
+    """Return weight and bias as a flat parameter vector in the suite's order."""
     return np.concatenate([np.asarray(weight).ravel(), np.asarray(bias)])
 
 
 def trained(w: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Flat weights after the local steps of plain gradient descent, for peers whose clients are the user's own code."""
+    """Return the flat parameter vector after the local steps of gradient descent, for peers that leave client code to users."""
     weight, bias = (part.copy() for part in layers(w, x.shape[1]))
     for _ in range(STEPS):
         z = x @ weight.T + bias
@@ -38,6 +38,6 @@ def trained(w: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def answer(weights: Weights) -> None:
-    """Do what `agree.py` asks by the arguments of this process."""
-    name, params, given, told, corrected = sys.argv[1:]
-    np.save(told, weights(name, json.loads(params), np.load(given), corrected == "True"))
+    """Compute the weights that `agree.py` requests by the arguments of this process, and save them to a file."""
+    name, params, run, answer, corrected = sys.argv[1:]
+    np.save(answer, weights(name, json.loads(params), np.load(run), corrected == "True"))

@@ -36,41 +36,41 @@ class Linear(nn.Module):
             self.net.bias.copy_(torch.from_numpy(bias))
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
-        """Mean cross-entropy."""
+        """Return the mean cross-entropy of a batch."""
         return F.cross_entropy(self.net(x), y)
 
     def metrics(self, x: Tensor, y: Tensor) -> dict[str, Any]:
-        """What pfl evaluates."""
+        """Return the sum of losses with the number of samples, which pfl evaluates."""
         return {"loss": Weighted(float(self.loss(x, y)) * len(y), len(y))}
 
     @property
     def flat(self) -> np.ndarray:
-        """Its weights as the suite has them."""
+        """Return the parameters as a flat vector in the suite's order."""
         with torch.no_grad():
             return flat(self.net.weight.numpy().copy(), self.net.bias.numpy().copy())
 
 
-def weights(name: str, params: dict[str, float], given: Any, corrected: bool) -> np.ndarray:
-    """The server's weights before round 1 and after each round. Clients weigh alike.
+def weights(name: str, params: dict[str, float], run: Any, corrected: bool) -> np.ndarray:
+    """Return the server's weights before round 1 and after each round; clients are averaged equally.
 
-    Corrected: updates are kept in double precision, and a step of SCAFFOLD adds c_k - c where pfl adds c - c_k. Its c are
-    the negative of the paper's, since they are made of trained minus initial weights.
+    With `corrected`, updates stay in double precision, and a step of SCAFFOLD adds c_k - c where pfl adds c - c_k. The
+    control variates c of pfl have the opposite sign of the paper's, since they are trained minus initial weights.
     """
     logging.disable(logging.CRITICAL)
     torch.set_default_dtype(torch.float64)
-    clients = sum(key.startswith("x") for key in given)
-    rounds, cohort = given["selected"].shape
+    clients = sum(key.startswith("x") for key in run)
+    rounds, cohort = run["selected"].shape
     sets = [
         PyTorchTensorDataset(
-            (torch.from_numpy(given[f"x{k}"]), torch.from_numpy(given[f"y{k}"]).long()),
+            (torch.from_numpy(run[f"x{k}"]), torch.from_numpy(run[f"y{k}"]).long()),
             user_id=str(k),
         )
         for k in range(clients)
     ]
-    order = iter(given["selected"].ravel().tolist())
+    order = iter(run["selected"].ravel().tolist())
     federated = FederatedDataset(lambda k: sets[k], lambda: next(order))
     backend = SimulatedBackend(federated, federated)
-    net = Linear(given["w"][0], given["x0"].shape[1])
+    net = Linear(run["w"][0], run["x0"].shape[1])
     model = PyTorchModel(net, torch.optim.SGD, torch.optim.SGD(net.parameters(), lr=1.0))
     if corrected:
         double = {name: torch.empty_like(part) for name, part in model.variable_map.items()}
@@ -90,18 +90,18 @@ def weights(name: str, params: dict[str, float], given: Any, corrected: bool) ->
         "train_cohort_size": cohort,
         "val_cohort_size": 0,
     }
-    algorithm, given_params = {
+    algorithm, settings = {
         "fedavg": lambda: (FederatedAveraging(), NNAlgorithmParams(**common)),
         "fedprox": lambda: (FedProx(), FedProxParams(mu=params["mu"], **common)),
         "scaffold": lambda: (SCAFFOLD(), scaffold(common, clients)),
     }[name]()
-    found = [net.flat]
+    by_round = [net.flat]
 
     class Keep:
-        """Keeps the weights after each round."""
+        """A callback of pfl that keeps the weights after each round."""
 
         def on_train_begin(self, *, model: Any) -> Any:
-            """Nothing."""
+            """Return no metrics."""
             from pfl.metrics import Metrics
 
             return Metrics()
@@ -109,23 +109,23 @@ def weights(name: str, params: dict[str, float], given: Any, corrected: bool) ->
         def after_central_iteration(
             self, aggregate: Any, model: Any, *, central_iteration: int
         ) -> Any:
-            """The weights."""
+            """Keep the weights, and do not stop the training."""
             from pfl.metrics import Metrics
 
-            found.append(net.flat)
+            by_round.append(net.flat)
             return False, Metrics()
 
         def on_train_end(self, *, model: Any) -> None:
-            """Nothing."""
+            """Do nothing."""
 
     algorithm.run(
-        given_params, backend, model, local, callbacks=[Keep()], send_metrics_to_platform=False
+        settings, backend, model, local, callbacks=[Keep()], send_metrics_to_platform=False
     )
-    return np.array(found)
+    return np.array(by_round)
 
 
 def scaffold(common: dict[str, Any], clients: int) -> Any:
-    """SCAFFOLD's parameters: option II, as the suite."""
+    """Return the settings of SCAFFOLD with option II of its paper, as in the suite."""
     return SCAFFOLDParams(
         population=clients,
         use_gradient_as_control_variate=False,

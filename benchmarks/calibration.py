@@ -1,17 +1,16 @@
-"""How often what a leaderboard says of one scenario is false: the rule of `reports.leaderboard.replication`, simulated.
+"""Simulate how often the claims of a leaderboard on one scenario are false, by the rule of `reports.leaderboard.replication`.
 
 python benchmarks/calibration.py --output docs
 
-A board is `methods` methods by `units` outer units (partitions, or tunings), each with seeds. Spreads
-are those measured on digits: 0.016 by tuning, 0.045 by seed, 8 seeds a unit. In each situation all methods are
-equal in expectation, or half of them lie exactly the margin behind the others, or they differ by millionths, or one is far ahead of an equal
-rest. Counted are boards on which any claim is false: a method is named as ahead that is not (of equals, either), a tie is
-claimed of a method at the margin, a true distance from the best is outside its interval. `failing as here`: the same, where the truth is the expectation over searches that fail as often as those of the board.
-`of configurations`: where it is that of the configurations that ran. `power`: how often a method 5 points behind is marked.
+A board has scores of `methods` methods on `units` outer units (partitions, or tunings) with 8 seeds each. The standard
+deviations were measured on digits: 0.016 by tuning, 0.045 by seed. In each situation four truths are simulated. All methods
+are equal in expectation, half of them are exactly the margin behind, they differ by millionths, or one is far ahead.
 
-With --output DOCS the figures go to DOCS/results/calibration.json, and a page of them to DOCS/results/calibration.md.
-
-`said` is `behind_best` for many boards at once; a test holds one against the other.
+A board counts as false if any claim on it is. False claims are that a method is ahead, that a method at the margin is a tie,
+and an interval without the true distance to the best. `failing as here` takes as truth the expectation over searches that
+fail as often as those of the board. `of configurations` takes the expectation of the configurations that ran. `power` is how
+often a method 5 points behind is marked as not the best. With --output DOCS the figures are written to
+DOCS/results/calibration.json, and as a page to DOCS/results/calibration.md.
 """
 
 import json
@@ -31,18 +30,18 @@ from reports.leaderboard.statistics import DIFFERS, DIGITS, LEVEL, friedman_test
 Table = npt.NDArray[np.float64]
 TUNING, SEED, SEEDS = 0.016, 0.045, 8
 FAILURE, FAILING = 0.3, 0.1
-"""What a failed search costs, and the share of searches that fail."""
+"""The loss of score by a failed search, and the share of searches that fail."""
 MARGIN = 0.02
 BEHIND = 0.05
-"""How far behind the method is whose marks give the power."""
+"""The distance to the best of the method whose marks give the power."""
 CHUNK = 500
-"""Boards that are computed at once."""
+"""The number of boards that are computed at once."""
 
 
 class Drawn(NamedTuple):
-    """Boards: `scores` (boards, methods, units, seeds), NaN where a run is missing, and their expectations, given how
-    each search went, `tuned` (boards, methods, units), and given how many of a method's failed, `failing` (boards, methods).
-    All expectations are 0.
+    """Simulated boards: `scores` (boards, methods, units, seeds), NaN where a run is missing, with expectation 0. `tuned`
+    (boards, methods, units) are the expectations of scores given the result of each search, and `failing` (boards, methods)
+    those given the number of a method's searches that failed.
     """
 
     scores: Table
@@ -60,18 +59,18 @@ def _plus_seeds(rng: np.random.Generator, tuned: Table, spread: Table | float = 
 
 
 def normal(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Equal normal spreads."""
+    """Draw simulated leaderboards of normal scores with equal spreads of all methods."""
     return _plus_seeds(rng, rng.normal(0, TUNING, shape))
 
 
 def spreads_differ(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Every other method's spread is 25 times as large."""
+    """Draw simulated leaderboards on which every other method has a spread 25 times as large."""
     factor = np.where(np.arange(shape[1]) % 2, 25.0, 1.0)[:, None]
     return _plus_seeds(rng, rng.normal(0, TUNING, shape) * factor, SEED * factor)
 
 
 def heavy_tails(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Student's t with three degrees of freedom."""
+    """Draw simulated leaderboards whose deviations have Student's t distribution with three degrees of freedom."""
     tuned = TUNING * rng.standard_t(3, shape)
     seeds = SEED * rng.standard_t(3, (*shape, SEEDS))
     return Drawn(tuned[..., None] + seeds, tuned, np.zeros(shape[:2]))
@@ -86,35 +85,35 @@ def _failing(
 
 
 def rivals_fail(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """One search in ten of all methods but the best fails."""
+    """Draw simulated leaderboards on which one search in ten fails, except those of the first method."""
     return _failing(rng, shape, np.arange(shape[1]) > 0)
 
 
 def best_fails(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """One search in ten of the best fails, none of another method."""
+    """Draw simulated leaderboards on which one search in ten of the first method fails, and none of the others."""
     return _failing(rng, shape, np.arange(shape[1]) == 0)
 
 
 def one_rival_fails(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """One search in ten of one rival fails, none of another method."""
+    """Draw simulated leaderboards on which one search in ten of the third method fails, and none of the others."""
     return _failing(rng, shape, np.arange(shape[1]) == 2)
 
 
 def seeds_missing(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """A fifth of the runs is missing."""
-    found = normal(rng, shape)
-    lost = rng.random(found.scores.shape) < 0.2
-    return found._replace(scores=np.where(lost, np.nan, found.scores))
+    """Draw simulated leaderboards of normal scores on which a fifth of the runs is missing."""
+    boards = normal(rng, shape)
+    lost = rng.random(boards.scores.shape) < 0.2
+    return boards._replace(scores=np.where(lost, np.nan, boards.scores))
 
 
 def one_noisy(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """One method's spread is 20 times as large."""
+    """Draw simulated leaderboards on which one method has a spread 20 times as large."""
     factor = np.where(np.arange(shape[1]) == 1, 20.0, 1.0)[:, None]
     return _plus_seeds(rng, rng.normal(0, TUNING, shape) * factor, SEED * factor)
 
 
 def near_copies(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """All methods but the first are near-copies of one (r = 0.999)."""
+    """Draw simulated leaderboards on which all methods but the first have nearly the same scores (correlation 0.999 with a common score)."""
     boards, _, units = shape
     copied = rng.normal(0, SEED, (boards, 1, units, SEEDS))
     own = rng.normal(0, SEED, (*shape, SEEDS))
@@ -124,20 +123,31 @@ def near_copies(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
 
 
 def steps(rng: np.random.Generator, shape: tuple[int, int, int]) -> Drawn:
-    """Scores in steps of 1/540."""
-    found = normal(rng, shape)
-    return found._replace(scores=np.round(found.scores * 540) / 540)
+    """Draw simulated leaderboards of normal scores, rounded to steps of 1/540."""
+    boards = normal(rng, shape)
+    return boards._replace(scores=np.round(boards.scores * 540) / 540)
 
 
-SITUATIONS: Sequence[Drawer] = (
-    *(normal, spreads_differ, heavy_tails, rivals_fail, best_fails, one_rival_fails),
-    *(seeds_missing, steps, one_noisy, near_copies),
-)
+NAMES: dict[Drawer, str] = {
+    normal: "Equal normal spreads",
+    spreads_differ: "Every other method's spread is 25 times as large",
+    heavy_tails: "Student's t with three degrees of freedom",
+    rivals_fail: "One search in ten of all methods but the best fails",
+    best_fails: "One search in ten of the best fails, none of another method",
+    one_rival_fails: "One search in ten of one rival fails, none of another method",
+    seeds_missing: "A fifth of the runs is missing",
+    steps: "Scores in steps of 1/540",
+    one_noisy: "One method's spread is 20 times as large",
+    near_copies: "All methods but the first are near-copies of one (r = 0.999)",
+}
+"""The names of situations on the page, by the functions that draw their boards."""
+SITUATIONS: Sequence[Drawer] = (*NAMES,)
 
 
 class Said(NamedTuple):
-    """What is said of boards: `ahead` (boards, methods, methods), whether the second method is shown to be ahead of the first, and all else
-    (boards, methods); `low` is NaN where nothing is said.
+    """The claims on boards: `ahead[b, i, j]` says whether method j is shown to be ahead of method i. `low` and `high`
+    (boards, methods) are the ends of the distance to the best, NaN without a claim; `tie` (boards, methods) says which
+    methods tie with the best.
     """
 
     ahead: npt.NDArray[np.bool_]
@@ -147,17 +157,17 @@ class Said(NamedTuple):
 
 
 def said(scores: Table, margin: float | None = None) -> Said:
-    """Return what `behind_best` says of each board of `scores` (boards, methods, units, seeds)."""
+    """Return the leaderboard's claims on each board of `scores` (boards, methods, units, seeds), by the rules of `behind_best`."""
     methods = scores.shape[1]
     here = (~np.isnan(scores)).astype(float).swapaxes(1, 2)  # (boards, units, methods, seeds)
     filled = np.nan_to_num(scores).swapaxes(1, 2)
     shared = here @ here.swapaxes(2, 3)
     sums = filled @ here.swapaxes(2, 3)
-    gaps = sums.swapaxes(2, 3) - sums  # [..., i, j]: by how much j is ahead of i, summed
+    gaps = sums.swapaxes(2, 3) - sums  # [..., i, j]: the lead of j over i, summed over seeds
     known = shared > 0
     gaps = np.where(known, gaps / np.maximum(shared, 1), 0.0)
     n = known.sum(1)
-    few = (n < RANDOM).any((1, 2))  # there the sample is of seeds
+    few = (n < RANDOM).any((1, 2))  # with fewer units the sample is of seeds
     n = np.maximum(n, RANDOM)
     mean = gaps.sum(1) / n
     squares = (np.where(known, gaps - mean[:, None], 0.0) ** 2).sum(1)
@@ -177,7 +187,7 @@ def said(scores: Table, margin: float | None = None) -> Said:
 
 
 def halves(squares: Table, n: npt.NDArray[np.int_]) -> Table:
-    """Return `Errors.half` of all pairs (boards, methods, methods), of their sums of squares and units."""
+    """Return half the widths of all pairs' intervals (boards, methods, methods), from sums of squares and numbers of units."""
     k = squares.shape[1]
     upper = np.triu(np.ones((k, k), bool), 1)
     freedoms, total = (n - 1)[:, upper], squares[:, upper].sum(1)
@@ -197,7 +207,7 @@ def halves(squares: Table, n: npt.NDArray[np.int_]) -> Table:
 
 
 def one_by_one(scores: Table, margin: float | None = None) -> Said:
-    """Return what `behind_best` says of one board (methods, units, seeds)."""
+    """Return the leaderboard's claims on one board (methods, units, seeds), by calling `behind_best` itself."""
     final = board(scores)
     shown = behind_best(final, differences(final), margin)
     rows = [shown.get(name) for name in final]
@@ -210,19 +220,16 @@ def one_by_one(scores: Table, margin: float | None = None) -> Said:
 
 
 def board(scores: Table) -> dict[str, Scores]:
-    """Scores (methods, units, seeds) as final runs; NaN are none."""
-    return {
-        f"m{i}": {
-            Draw(0, unit, 0, seed): float(score)
-            for (unit, seed), score in np.ndenumerate(of)
-            if not np.isnan(score)
-        }
-        for i, of in enumerate(scores)
-    }
+    """Return scores (methods, units, seeds) as final runs of a scenario; NaN values are left out."""
+    runs: dict[str, dict[Draw, float]] = {f"m{i}": {} for i in range(len(scores))}
+    for (i, unit, seed), score in np.ndenumerate(scores):
+        if not np.isnan(score):
+            runs[f"m{i}"][Draw(0, unit, 0, seed)] = float(score)
+    return runs
 
 
 def false_words(drawn: Drawn, gaps: Table) -> dict[str, npt.NDArray[np.bool_]]:
-    """On which boards a word is false, where methods lie `gaps` (methods,) behind the best."""
+    """Return which boards (boards,) have a false claim, by kind of claim, if methods are `gaps` (methods,) behind the best."""
     shown = said(drawn.scores - gaps[:, None, None], MARGIN)
     strict = _false(shown, np.broadcast_to(-gaps, shown.low.shape))
     return {
@@ -234,8 +241,8 @@ def false_words(drawn: Drawn, gaps: Table) -> dict[str, npt.NDArray[np.bool_]]:
 
 
 def _false(shown: Said, true: Table) -> dict[str, npt.NDArray[np.bool_]]:
-    """Return on which boards a claim is false of methods with these `true` means (boards, methods). That a method is
-    ahead is false where it is equal.
+    """Return which boards (boards,) have a false claim, by kind of claim, if methods have the `true` means (boards, methods).
+    Calling a method ahead is false also if both are equal.
     """
     lead = true[:, None, :] - true[:, :, None]
     behind = lead.max(2)
@@ -248,28 +255,28 @@ def _false(shown: Said, true: Table) -> dict[str, npt.NDArray[np.bool_]]:
 
 
 def _any(wrong: dict[str, npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = np.logical_or.reduce(list(wrong.values()))
-    return found
+    any_wrong: npt.NDArray[np.bool_] = np.logical_or.reduce(list(wrong.values()))
+    return any_wrong
 
 
 def chunks(boards: int) -> list[int]:
-    """Numbers of boards that are computed at once."""
+    """Return the sizes of the chunks in which `boards` boards are computed."""
     return [min(CHUNK, boards - done) for done in range(0, boards, CHUNK)]
 
 
 def truths(methods: int) -> list[Table]:
-    """Return how far the methods are behind the best: equal, half of them at the margin, by a millionth each, one clear winner."""
+    """Return four arrays (methods,), one for each simulated truth: how far each method is behind the best."""
     number = np.arange(methods)
     return [
-        np.zeros(methods),
-        np.where(number % 2, MARGIN, 0.0),
+        np.zeros(methods),  # all equal
+        np.where(number % 2, MARGIN, 0.0),  # half of them at the margin
         1e-6 * number,
-        np.where(number > 0, 5 * BEHIND, 0.0),
+        np.where(number > 0, 5 * BEHIND, 0.0),  # one clear winner
     ]
 
 
 def rates(draw: Drawer, methods: int, units: int, boards: int) -> dict[str, Any]:
-    """Return the shares of boards with something false, in percent: the worst of `truths`."""
+    """Return by kind of claim the percentage of boards with a false claim, the largest one over all `truths`."""
     rng = np.random.default_rng([methods, units, SITUATIONS.index(draw)])
     worst: dict[str, float] = {}
     for gaps in truths(methods):
@@ -279,12 +286,11 @@ def rates(draw: Drawer, methods: int, units: int, boards: int) -> dict[str, Any]
                 counts[word] = counts.get(word, 0) + int(wrong.sum())
         for word, count in counts.items():
             worst[word] = max(worst.get(word, 0.0), 100 * count / boards)
-    about = (draw.__doc__ or "").strip().rstrip(".")
-    return {"situation": about, "methods": methods, "units": units, **worst}
+    return {"situation": NAMES[draw], "methods": methods, "units": units, **worst}
 
 
 def power(methods: int, units: int, boards: int) -> dict[str, Any]:
-    """How often a method `BEHIND` the others is marked as not the best, of normal scores, in percent."""
+    """Return in percent how often a method `BEHIND` the others is marked as not the best, with normal scores."""
     rng = np.random.default_rng([methods, units, 99])
     gaps = np.where(np.arange(methods) == 1, BEHIND, 0.0)[:, None, None]
     hits = sum(
@@ -295,34 +301,36 @@ def power(methods: int, units: int, boards: int) -> dict[str, Any]:
 
 
 FAMILIES = (1, 1, 1, 1, 1, 1, 1, 4)
-"""Data sets of each family: seven of one data set, one of four."""
+"""The number of data sets of each family: seven families of one data set, and one of four."""
 
 
 def family_scores(
     rng: np.random.Generator, correlation: float, methods: int, boards: int
 ) -> list[Table]:
-    """Scores (boards, data sets, methods) of each family, where those of its data sets have this `correlation`."""
-    found = []
+    """Return the scores (boards, data sets, methods) of each family; those of its data sets have this `correlation`."""
+    scores = []
     for size in FAMILIES:
         common = rng.normal(size=(boards, 1, methods))
         own = rng.normal(size=(boards, size, methods))
-        found.append(sqrt(correlation) * common + sqrt(1 - correlation) * own)
-    return found
+        scores.append(sqrt(correlation) * common + sqrt(1 - correlation) * own)
+    return scores
 
 
 def friedman(correlation: float, methods: int, boards: int) -> dict[str, Any]:
-    """How often Friedman's test says that equal methods differ, in percent: with a row a family, the average of its ranks, as
-    the leaderboard has it, and with a row a data set.
+    """Return in percent how often Friedman's test calls equal methods different. The rows of the test are the average ranks
+    in families, as in the leaderboard, or the ranks in single data sets.
     """
     rng = np.random.default_rng([methods, int(100 * correlation)])
     scores = family_scores(rng, correlation, methods, boards)
-    ranks = [stats.rankdata(-of, axis=-1) for of in scores]
+    ranks = [stats.rankdata(-family, axis=-1) for family in scores]
     rows = {
-        "family": np.stack([-of.mean(1).round(DIGITS) for of in ranks], 1),
-        "data set": np.concatenate([-of for of in ranks], 1),
+        "family": np.stack([-family.mean(1).round(DIGITS) for family in ranks], 1),
+        "data set": np.concatenate([-family for family in ranks], 1),
     }
     shares = {
-        f"false by {unit}": 100 * sum(friedman_test(of)[4] == DIFFERS for of in tables) / boards
+        f"false by {unit}": 100
+        * sum(friedman_test(table)[4] == DIFFERS for table in tables)
+        / boards
         for unit, tables in rows.items()
     }
     return {"correlation": correlation, "methods": methods, **shares}
@@ -341,45 +349,41 @@ How often Friedman's test calls equal methods different, by the correlation of f
 """
 
 
-def page(found: dict[str, Any]) -> str:
-    """Return the page of the figures."""
-    methods = sorted({row["methods"] for row in found["false"]})
+def page(document: dict[str, Any]) -> str:
+    """Return the Markdown page of the simulated error rates."""
+    methods = sorted({row["methods"] for row in document["false"]})
     head = HEAD.format(
-        boards=found["boards"],
+        boards=document["boards"],
         methods=f"{', '.join(map(str, methods[:-1]))} and {methods[-1]}",
-        error=found["monte carlo error"],
+        error=document["monte carlo error"],
         margin=100 * MARGIN,
         failure=100 * FAILURE,
     )
-    return head + tables(found)
+    return head + tables(document)
 
 
-def tables(found: dict[str, Any]) -> str:
-    """The figures as a page has them, the worst of the numbers of methods."""
-    units = sorted({of["units"] for of in found["false"]})
+def tables(document: dict[str, Any]) -> str:
+    """Return the Markdown tables: false claims and power (each the worst over the numbers of methods), and Friedman's test."""
+    units = sorted({row["units"] for row in document["false"]})
     words = ("anything", "failing as here", "of configurations")
     head = ["situation", "what is said", *(f"{n} units" for n in units)]
-    lines = [
-        [
-            situation if word == words[0] else "",
-            LABELS[word],
-            *_worst(found, situation, word, units),
-        ]
-        for situation in dict.fromkeys(of["situation"] for of in found["false"])
-        for word in words
-    ]
+    lines = []
+    for situation in dict.fromkeys(row["situation"] for row in document["false"]):
+        for word in words:
+            name = situation if word == words[0] else ""
+            lines.append([name, LABELS[word], *_worst(document, situation, word, units)])
     right = f"true: a method {100 * BEHIND:.0f} points behind is marked"
-    power = [["Equal normal spreads", right, *_least(found, units)]]
-    methods = sorted({of["methods"] for of in found["friedman"]})
+    power = [["Equal normal spreads", right, *_least(document, units)]]
+    methods = sorted({row["methods"] for row in document["friedman"]})
     shares = ("false by family", "false by data set")
     friedman_head = [
         "correlation",
         *(f"{s.removeprefix('false ')}, {k} methods" for s in shares for k in methods),
     ]
-    by = {(of["correlation"], of["methods"]): of for of in found["friedman"]}
+    by = {(row["correlation"], row["methods"]): row for row in document["friedman"]}
     friedman_lines = [
         [f"{c:g}", *(f"{by[c, k][share]:.1f} %" for share in shares for k in methods)]
-        for c in dict.fromkeys(of["correlation"] for of in found["friedman"])
+        for c in dict.fromkeys(row["correlation"] for row in document["friedman"])
     ]
     return _markdown(head, [*lines, *power]) + FRIEDMAN + _markdown(friedman_head, friedman_lines)
 
@@ -391,13 +395,13 @@ LABELS = {
 }
 
 
-def _worst(found: dict[str, Any], situation: str, word: str, units: list[int]) -> list[str]:
-    of = [r for r in found["false"] if r["situation"] == situation]
-    return [f"{max(r[word] for r in of if r['units'] == n):.1f} %" for n in units]
+def _worst(document: dict[str, Any], situation: str, word: str, units: list[int]) -> list[str]:
+    rows = [r for r in document["false"] if r["situation"] == situation]
+    return [f"{max(r[word] for r in rows if r['units'] == n):.1f} %" for n in units]
 
 
-def _least(found: dict[str, Any], units: list[int]) -> list[str]:
-    return [f"{min(r['power'] for r in found['power'] if r['units'] == n):.1f} %" for n in units]
+def _least(document: dict[str, Any], units: list[int]) -> list[str]:
+    return [f"{min(r['power'] for r in document['power'] if r['units'] == n):.1f} %" for n in units]
 
 
 def _markdown(head: list[str], lines: list[list[str]]) -> str:
@@ -406,30 +410,30 @@ def _markdown(head: list[str], lines: list[list[str]]) -> str:
 
 
 def main() -> None:
-    """The command."""
-    made = parser(__doc__)
-    made.add_argument("--boards", type=int, default=4000)
-    made.add_argument("--methods", type=int, nargs="+", default=[3, 7, 18])
-    made.add_argument("--units", type=int, nargs="+", default=[3, 5, 8, 10])
-    made.add_argument("--output", type=Path, help="the folder of the docs")
-    given = made.parse_args()
-    designs = [(methods, units) for methods in given.methods for units in given.units]
-    found = {
-        "boards": given.boards,
-        "monte carlo error": round(100 * sqrt(0.05 * 0.95 / given.boards), 2),
-        "false": [rates(draw, *d, given.boards) for d in designs for draw in SITUATIONS],
-        "power": [power(*d, given.boards) for d in designs],
+    """Simulate, print and write, as the command line says."""
+    cli = parser(__doc__)
+    cli.add_argument("--boards", type=int, default=4000)
+    cli.add_argument("--methods", type=int, nargs="+", default=[3, 7, 18])
+    cli.add_argument("--units", type=int, nargs="+", default=[3, 5, 8, 10])
+    cli.add_argument("--output", type=Path, help="the folder of the docs")
+    args = cli.parse_args()
+    designs = [(methods, units) for methods in args.methods for units in args.units]
+    document = {
+        "boards": args.boards,
+        "monte carlo error": round(100 * sqrt(0.05 * 0.95 / args.boards), 2),
+        "false": [rates(draw, *d, args.boards) for d in designs for draw in SITUATIONS],
+        "power": [power(*d, args.boards) for d in designs],
         "friedman": [
-            friedman(correlation, methods, given.boards)
-            for methods in given.methods
+            friedman(correlation, methods, args.boards)
+            for methods in args.methods
             for correlation in (0.0, 0.3, 0.5, 0.8)
         ],
     }
-    if given.output:
-        document = given.output / "results" / "calibration.json"
-        document.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        document.with_suffix(".md").write_text(page(found), encoding="utf-8")
-    show(found, given.json)
+    if args.output:
+        path = args.output / "results" / "calibration.json"
+        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        path.with_suffix(".md").write_text(page(document), encoding="utf-8")
+    show(document, args.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The analysis of an edition, from the tables of its trials: methods against FedAvg (docs/edition3.md).
+"""Analyse an edition (a fixed set of studies, docs/edition3.md) from its recorded trials: methods against FedAvg.
 
 python benchmarks/edition.py --output docs/results/edition3.md
 """
@@ -22,60 +22,64 @@ BASE = "fedavg"
 SCENARIO = ["study", "family", "dataset", "model", "heterogeneity"]
 UNIT = ["tuning", "partition", "split"]
 LEAST_UNITS, LEAST_FAMILIES = 8, 6
-"""Fewer units say nothing of methods, and fewer families nothing of all of them."""
+"""The fewest units for a claim on a method in a scenario, and the fewest families for a claim over families."""
 PRIMARY = 5
-"""The papers' methods, whose intervals over families hold together."""
+"""The number of the papers' methods, whose intervals over families hold jointly."""
 OVER = ["algorithm", "families", "scenarios", "ahead", "behind", "gap", "low", "high"]
 COSTS = {"rounds": None, "bytes": "bytes", "work": "sample_gradients"}
-"""What methods are compared at equal amounts of, and the column of it."""
+"""The costs at whose equal amounts methods are compared, with the column of each."""
 POWER = 0.8
 Studies = Mapping[str, tuple[int, int]]
-"""How many methods and final runs of each a study has, by its name."""
+"""By study: the number of its methods, and that of the final runs of a method in a unit."""
 STUDIES = ROOT / "search_spaces" / "studies" / "edition3"
 DESIGN = ROOT / "docs" / "edition3.md"
 
 
 def planned() -> Studies:
-    """Those of the edition."""
+    """Return the studies of the edition, with their numbers of methods and final runs."""
     read = [read_study(str(path), {}) for path in sorted(STUDIES.glob("*.yaml"))]
     return {name: (len(study.algorithms), study.seeds) for name, study in read}
 
 
 def gaps(trials: pd.DataFrame, studies: Studies) -> pd.DataFrame:
-    """The mean test score of each method's final runs less that of FedAvg in the same unit: a row a unit and method.
-
-    A unit counts when every method of its scenario has all final runs of its study there.
+    """Return a row per unit and method with its `gap`: its mean test score minus FedAvg's in the same unit, in points. A unit
+    is a tuning on one partition and split. It counts if all methods of its study have all final runs there.
     """
     finals = trials[(trials.kind == "final") & trials.study.isin(list(studies))]
     keys = [*SCENARIO, *UNIT]
-    of = finals.groupby([*keys, "algorithm"]).test_score.agg(["mean", "size"]).reset_index()
-    of["whole"] = of["size"] == of.study.map({name: seeds for name, (_, seeds) in studies.items()})
+    means = finals.groupby([*keys, "algorithm"]).test_score.agg(["mean", "size"]).reset_index()
+    runs = {name: seeds for name, (_, seeds) in studies.items()}
+    means["whole"] = means["size"] == means.study.map(runs)
     methods = {name: count for name, (count, _) in studies.items()}
-    there = of[of.whole].groupby(keys).algorithm.transform("size")
-    of = of[of.whole].assign(there=there)
-    of = of[of.there == of.study.map(methods)]
-    base = of[of.algorithm == BASE].set_index(keys)["mean"]
-    of = of.join(base.rename("base"), on=keys)
-    of["gap"] = 100 * (of["mean"] - of.base)
-    return of[of.algorithm != BASE]
+    there = means[means.whole].groupby(keys).algorithm.transform("size")
+    means = means[means.whole].assign(there=there)
+    means = means[means.there == means.study.map(methods)]
+    base = means[means.algorithm == BASE].set_index(keys)["mean"]
+    means = means.join(base.rename("base"), on=keys)
+    means["gap"] = 100 * (means["mean"] - means.base)
+    return means[means.algorithm != BASE]
 
 
-def effects(found: pd.DataFrame, left: Mapping[tuple[str, ...], str] = {}) -> pd.DataFrame:
-    """Each scenario's and method's mean gap in points, its interval, the units that it is from, and why it is `without` means."""
+def effects(whole: pd.DataFrame, left: Mapping[tuple[str, ...], str] = {}) -> pd.DataFrame:
+    """Return a row per scenario and method with its mean gap in points, its interval and its number of units. The intervals
+    of a scenario hold jointly. `left` has, by scenario, the reason why `without` leaves it out of means.
+    """
     rows = []
-    for key, of in found.groupby(SCENARIO):
-        methods = of.algorithm.nunique()
-        for algorithm, one in of.groupby("algorithm"):
-            enough = len(one) >= LEAST_UNITS
-            low, high = interval(list(one.gap), corrected(methods)) if enough else (None, None)
+    for key, scenario_gaps in whole.groupby(SCENARIO):
+        methods = scenario_gaps.algorithm.nunique()
+        for algorithm, method_gaps in scenario_gaps.groupby("algorithm"):
+            enough = len(method_gaps) >= LEAST_UNITS
+            low, high = (
+                interval(list(method_gaps.gap), corrected(methods)) if enough else (None, None)
+            )
             rows.append(
                 {
                     **dict(zip(SCENARIO, key, strict=True)),
                     "algorithm": algorithm,
                     "left": left.get(key, ""),
-                    "units": len(one),
-                    "base": 100 * one.base.mean(),
-                    "gap": one.gap.mean(),
+                    "units": len(method_gaps),
+                    "base": 100 * method_gaps.base.mean(),
+                    "gap": method_gaps.gap.mean(),
                     "low": low,
                     "high": high,
                 }
@@ -84,14 +88,15 @@ def effects(found: pd.DataFrame, left: Mapping[tuple[str, ...], str] = {}) -> pd
 
 
 def without(trials: pd.DataFrame, whole: pd.DataFrame) -> dict[tuple[str, ...], str]:
-    """Return the scenarios that are no part of means over families, and why: those whose best method is within two standard errors
-    of chance, and perceptrons on digits, which are far from trained.
+    """Return the scenarios that are left out of means over families, each with the reason. They are scenarios whose best
+    method is within two standard errors of chance ("void"), and all models but logistic regression on digits, which are far
+    from trained ("apart").
     """
     reasons = {}
     classes = trials.groupby(SCENARIO).classes.first()
-    for key, of in whole.groupby(SCENARIO):
-        scores = [one["mean"] for _, one in of.groupby("algorithm")]
-        scores.append(of.drop_duplicates(UNIT).base)
+    for key, scenario_gaps in whole.groupby(SCENARIO):
+        scores = [method["mean"] for _, method in scenario_gaps.groupby("algorithm")]
+        scores.append(scenario_gaps.drop_duplicates(UNIT).base)
         best = max(scores, key=np.mean)
         if best.mean() <= 1 / classes[key] + 2 * best.std() / len(best) ** 0.5:
             reasons[key] = f"void: chance is {100 / classes[key]:.1f} %"
@@ -101,7 +106,7 @@ def without(trials: pd.DataFrame, whole: pd.DataFrame) -> dict[tuple[str, ...], 
 
 
 def detectable(row: Mapping[str, float]) -> float:
-    """Return the difference that a method's families would have shown in 80 % of editions, in points."""
+    """Return the difference in points that an edition shows with a probability of 80 %, given a method's mean gap and interval."""
     freedom = row["families"] - 1
     critical = stats.t.ppf(1 - (1 - corrected(PRIMARY)) / 2, freedom)
     error = (row["high"] - row["low"]) / 2 / critical
@@ -117,21 +122,21 @@ def _counted(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_families(table: pd.DataFrame) -> pd.DataFrame:
-    """Each method's mean gap over families, of scenarios with enough units: a family's gap is the mean over its
-    scenarios. `low` and `high` are None below `LEAST_FAMILIES`.
+    """Return a row per method with its mean gap over families; the gap of a family is the mean over its scenarios. Only
+    scenarios with `LEAST_UNITS` units count. The interval is None below `LEAST_FAMILIES` families.
     """
     rows = []
-    for method, of in _counted(table).groupby("algorithm"):
-        families = of.groupby("family").gap.mean()
+    for method, group in _counted(table).groupby("algorithm"):
+        families = group.groupby("family").gap.mean()
         enough = len(families) >= LEAST_FAMILIES
         low, high = interval(list(families), corrected(PRIMARY)) if enough else (None, None)
         rows.append(
             {
                 "algorithm": method,
                 "families": len(families),
-                "scenarios": len(of),
-                "ahead": int((of.low > 0).sum()),
-                "behind": int((of.high < 0).sum()),
+                "scenarios": len(group),
+                "ahead": int((group.low > 0).sum()),
+                "behind": int((group.high < 0).sum()),
                 "gap": families.mean(),
                 "low": low,
                 "high": high,
@@ -141,8 +146,9 @@ def over_families(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def halves(table: pd.DataFrame) -> tuple[float, int] | None:
-    """Kendall's tau-b between the rankings of methods by two halves of the families, FedAvg's gap being 0: its mean over all
-    ways to halve them, and their number. Methods that lack a family are left out. None below `LEAST_FAMILIES`.
+    """Return Kendall's tau-b between the rankings of methods by two halves of the families, and the number of ways to halve
+    them. Tau is the mean over all ways. FedAvg's gap is 0; methods that lack a family are left out. None below
+    `LEAST_FAMILIES`.
     """
     gap = _counted(table).groupby(["family", "algorithm"]).gap.mean().unstack()
     gap = gap.dropna(axis=1).assign(**{BASE: 0.0})
@@ -156,30 +162,26 @@ def halves(table: pd.DataFrame) -> tuple[float, int] | None:
 
 
 def at_equal(trials: pd.DataFrame, whole: pd.DataFrame, cost: str | None) -> pd.DataFrame:
-    """Gaps in points like `whole`, those of `gaps`, of search trials alone: in each unit and method the trial that validates best within a
-    budget, and its own test score there.
+    """Return gaps in points at an equal cost, one row per unit and method, for the units of `whole` (from `gaps`).
 
-    `cost` is a counted column, None for rounds. The budget is what FedAvg spends in the scenario in all its rounds; another
-    method has budget / (what it spends) of its rounds, at most all. A score is interpolated between evaluations.
+    In each unit and method, the search trial with the best validation score at the budget counts, with its test score there.
+    The budget is the median cost of FedAvg's trials in the scenario. A method may use the share budget / (its own median
+    cost) of its rounds. `cost` is a column of costs, None for rounds. Scores between two evaluations are interpolated.
     """
     keys = [*SCENARIO, *UNIT]
-    found = trials[trials.kind == "search"].merge(whole[keys].drop_duplicates(), on=keys)
-    if found.empty:
-        return found
+    search = trials[trials.kind == "search"].merge(whole[keys].drop_duplicates(), on=keys)
+    if search.empty:
+        return search
     if cost is None:
-        share = pd.Series(1.0, index=found.index)
+        share = pd.Series(1.0, index=search.index)
     else:
-        spent = found[found.status == "finished"].groupby([*SCENARIO, "algorithm"])[cost].median()
+        spent = search[search.status == "finished"].groupby([*SCENARIO, "algorithm"])[cost].median()
         share = (spent.xs(BASE, level="algorithm") / spent).clip(upper=1).rename("share")
-        share = found.join(share, on=[*SCENARIO, "algorithm"]).share
-    scores = [
-        _within(*row)
-        for row in zip(
-            found.evaluations, found.val_curve, found.test_curve, found.rounds, share, strict=True
-        )
-    ]
-    found = found.assign(val=[val for val, _ in scores], test=[test for _, test in scores])
-    chosen = found.loc[found.groupby([*keys, "algorithm"]).val.idxmax()]
+        share = search.join(share, on=[*SCENARIO, "algorithm"]).share
+    curves = search[["evaluations", "val_curve", "test_curve", "rounds"]].assign(share=share)
+    scores = list(itertools.starmap(_within, curves.itertuples(index=False, name=None)))
+    search = search.assign(val=[val for val, _ in scores], test=[test for _, test in scores])
+    chosen = search.loc[search.groupby([*keys, "algorithm"]).val.idxmax()]
     base = chosen[chosen.algorithm == BASE].set_index(keys).test
     chosen = chosen.join(base.rename("base"), on=keys)
     chosen = chosen.assign(gap=100 * (chosen.test - chosen.base))
@@ -189,8 +191,8 @@ def at_equal(trials: pd.DataFrame, whole: pd.DataFrame, cost: str | None) -> pd.
 def _within(
     evaluations: np.ndarray, val: np.ndarray, test: np.ndarray, rounds: int, share: float
 ) -> tuple[float, float]:
-    """Validation and test score at a share of the rounds, between two evaluations in proportion; minus infinity and 0 for a trial
-    that ended before.
+    """Return the validation and the test score at a share of the rounds, interpolated linearly between evaluations. For a
+    trial that ended before that round they are minus infinity and 0.
     """
     last = share * rounds
     if evaluations[-1] < last - 1e-9:
@@ -199,7 +201,7 @@ def _within(
 
 
 def answer(scenarios: pd.DataFrame) -> str:
-    """What the `effects` show, in a paragraph."""
+    """Return a paragraph on what the rows of `effects` show."""
     table = over_families(scenarios)
     wide = table[table.low.notna()]
     if wide.empty:
@@ -212,9 +214,9 @@ def answer(scenarios: pd.DataFrame) -> str:
         "not shown to differ from FedAvg": wide[(wide.low <= 0) & (wide.high >= 0)],
     }
     parts = [
-        f"{_listed(of.algorithm)} {'is' if len(of) == 1 else 'are'} {says}"
-        for says, of in groups.items()
-        if len(of)
+        f"{_listed(group.algorithm)} {'is' if len(group) == 1 else 'are'} {says}"
+        for says, group in groups.items()
+        if len(group)
     ]
     points = [f"{row['algorithm']} {_gap(row)}" for row in wide.to_dict("records")]
     single = [
@@ -237,7 +239,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def page(trials: pd.DataFrame, studies: Studies) -> str:
-    """The page, in Markdown."""
+    """Return the page of results in Markdown."""
     whole = gaps(trials, studies)
     left = without(trials, whole)
     table = effects(whole, left)
@@ -274,23 +276,23 @@ def page(trials: pd.DataFrame, studies: Studies) -> str:
 
 
 def _by_family(table: pd.DataFrame) -> list[str]:
-    """A row a family, a column a method."""
+    """Return the page's section of mean gaps, with a row per family of data sets and a column per method."""
     table = _counted(table)
     methods = sorted(table.algorithm.unique())
     lines = [f"| family | scenarios | {' | '.join(methods)} |", "|---" * (len(methods) + 2) + "|"]
-    for family, of in table.groupby("family"):
+    for family, group in table.groupby("family"):
         cells = []
         for method in methods:
-            one = of[of.algorithm == method]
-            counts = f"({(one.low > 0).sum()}, {(one.high < 0).sum()})"
-            cells.append(f"{one.gap.mean():+.2f} {counts}" if len(one) else "")
-        scenarios = len(of.groupby(SCENARIO))
+            rows = group[group.algorithm == method]
+            counts = f"({(rows.low > 0).sum()}, {(rows.high < 0).sum()})"
+            cells.append(f"{rows.gap.mean():+.2f} {counts}" if len(rows) else "")
+        scenarios = len(group.groupby(SCENARIO))
         lines.append(f"| {family} | {scenarios} | {' | '.join(cells)} |")
     return ["## By family", "", *lines, "", FAMILIES, ""]
 
 
 def _power(table: pd.DataFrame) -> list[str]:
-    """What the families could have shown, and what of the scenarios is no part of it."""
+    """Return the paragraph on the differences that could have been shown, and on the scenarios that are left out."""
     means = over_families(table)
     wide = means[means.low.notna()].to_dict("records")
     least = ", ".join(f"{row['algorithm']} {detectable(row):.1f}" for row in wide)
@@ -328,20 +330,20 @@ def _costs(
 
 
 def _agreement(table: pd.DataFrame) -> list[str]:
-    found = halves(table)
-    if found is None:
+    agreement = halves(table)
+    if agreement is None:
         return []
     return [
         "## Halves of the families",
         "",
-        HALVES.format(tau=f"{found[0]:.2f}", ways=found[1]),
+        HALVES.format(tau=f"{agreement[0]:.2f}", ways=agreement[1]),
         "",
     ]
 
 
 def _spent(trials: pd.DataFrame, studies: Studies) -> list[str]:
-    """What each study took, and what those that did not run would take by the design."""
-    of = (
+    """Return the section on each study's time, and on the expected hours of studies that did not run."""
+    by_study = (
         trials[trials.study.isin(list(studies))]
         .groupby("study")
         .seconds.agg(["size", "mean", "sum"])
@@ -349,7 +351,7 @@ def _spent(trials: pd.DataFrame, studies: Studies) -> list[str]:
     lines = ["| study | trials | seconds a trial | hours |", "|---" * 4 + "|"]
     lines += [
         f"| `{name}` | {row['size']:.0f} | {row['mean']:.3f} | {row['sum'] / 3600:.3f} |"
-        for name, row in of.iterrows()
+        for name, row in by_study.iterrows()
     ]
     planned = dict(
         re.findall(r"^\| `(e3_\w+)` .*\| ([^|]*?) ?\|$", DESIGN.read_text(), re.MULTILINE)
@@ -357,7 +359,7 @@ def _spent(trials: pd.DataFrame, studies: Studies) -> list[str]:
     left = [
         f"`{name}` ({f'{planned[name]} hours' if planned[name] else 'not measured'})"
         for name in studies
-        if name not in of.index
+        if name not in by_study.index
     ]
     rest = [f"Planned and not run, with the hours that the design expects: {', '.join(left)}."]
     return ["## What it took", "", SPENT, "", *lines, "", *(rest if left else []), "", VERIFIED]
@@ -368,7 +370,7 @@ def _sure(row: Mapping[str, float | None]) -> bool:
 
 
 def _gap(row: Mapping[str, float | None]) -> str:
-    """A gap with its interval, where there is one."""
+    """Return a gap as text, with its interval if it has one."""
     return f"{row['gap']:+.2f}" + (f" [{row['low']:.2f}, {row['high']:.2f}]" if _sure(row) else "")
 
 
@@ -401,9 +403,10 @@ between the two rankings is **{tau}** in the mean of {ways} ways (1 is the same 
 
 
 def main() -> None:
-    """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, help="the page; printed by default")
+    """Write or print the page, and draw its figure."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser.add_argument("--output", type=Path, help="the page to write; default: print it")
     output = parser.parse_args().output
     trials, studies = pd.read_parquet(TABLES), planned()
     text = page(trials, studies)

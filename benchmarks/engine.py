@@ -1,11 +1,10 @@
-"""Local steps per second of the suite, of a hand-written loop and of peers.
+"""Measure the local steps per second of the suite, of a hand-written loop and of peers.
 
     python benchmarks/engine.py --peer-python .venv-peers/bin/python --plot engine.svg
     python benchmarks/engine.py --device cuda
 
-Every system is a process of its own (`worker.py`) with one thread on one core. In each of several runs
-they take turns, each for a second, so that a machine that slows down slows all of them; medians over the
-runs are compared.
+Each system is a separate process (`worker.py`) with one thread on one core. In each of several runs the systems take
+turns of a second, so a machine that slows down slows all of them. The medians over runs are compared.
 """
 
 import argparse
@@ -35,10 +34,10 @@ from worker import Workload
 
 HERE = Path(__file__).resolve().parent
 PEERS = ("fedjax", "flwr", "pfl", "fedlab")
-"""Peers by the module that is imported; each has a script beside this one."""
+"""The modules of the peers; each peer has a script in this folder."""
 SYSTEMS = ("ours", "loop")
 PATIENCE = 120.0
-"""Seconds that a system may take to get ready."""
+"""Seconds after which a system that is not ready is killed."""
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -61,7 +60,7 @@ WORKLOADS = {workload.name: workload for workload in _workloads()}
 
 
 class Worker:
-    """A running system, see `worker`; raises `RuntimeError` when it ends too early."""
+    """A running system (see `worker.py`). Its methods raise `RuntimeError` if the process has ended too early."""
 
     def __init__(self, command: list[str], workload: Workload, core: int) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the worker
@@ -78,7 +77,7 @@ class Worker:
             os.sched_setaffinity(self._process.pid, {core})
 
     def wait(self) -> None:
-        """Until it is ready; one that takes longer than `PATIENCE` is ended."""
+        """Wait until the system is ready; kill it after `PATIENCE` seconds."""
         timer = threading.Timer(PATIENCE, self.close)
         timer.start()
         try:
@@ -87,17 +86,17 @@ class Worker:
             timer.cancel()
 
     def start(self, seconds: float) -> None:
-        """Run rounds for at least so long; `result` waits for them."""
+        """Start rounds that last at least these seconds in all; `result` waits for their end."""
         assert self._process.stdin is not None
         print(seconds, file=self._process.stdin, flush=True)
 
     def result(self) -> dict[str, float]:
-        """Steps, samples and seconds of what was started."""
-        found: dict[str, float] = json.loads(self._line())
-        return found
+        """Wait for the rounds that were started; return their steps, samples and seconds."""
+        measured: dict[str, float] = json.loads(self._line())
+        return measured
 
     def finish(self) -> int:
-        """Let it end; its peak memory in bytes."""
+        """Let the process end, and return its peak memory in bytes."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         peak = int(json.loads(self._line())["peak_bytes"])
@@ -105,7 +104,7 @@ class Worker:
         return peak
 
     def close(self) -> None:
-        """End it and what it started, if they are still there."""
+        """Kill the process and all that it started, if they still run."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -115,14 +114,14 @@ class Worker:
         line = self._process.stdout.readline()
         if not line:
             self._errors.seek(0)
-            said = self._errors.read().strip().splitlines() or ["no message"]
-            raise RuntimeError(f"a system that is measured ended: {said[-1]}")
+            errors = self._errors.read().strip().splitlines() or ["no message"]
+            raise RuntimeError(f"the process of a system ended: {errors[-1]}")
         return line
 
 
 @contextmanager
 def running(command: list[str], workload: Workload, core: int) -> Iterator[Worker]:
-    """Start a worker, give it when it is ready, and end it afterwards."""
+    """Start a worker on a core, yield it when it is ready, and kill it afterwards."""
     worker = Worker(command, workload, core)
     try:
         worker.wait()
@@ -131,48 +130,48 @@ def running(command: list[str], workload: Workload, core: int) -> Iterator[Worke
         worker.close()
 
 
-def measure(asked: argparse.Namespace) -> dict[str, Any]:
-    """Everything that was asked for, as one document; see docs/engine.md for its fields."""
-    usable(asked.device)
-    missing = absent(asked.peers, asked.peer_python)
-    asked.peers = [name for name in asked.peers if name not in missing]
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    """Measure what the command line says, and return one document; docs/engine.md explains its fields."""
+    usable(args.device)
+    missing = absent(args.peers, args.peer_python)
+    args.peers = [name for name in args.peers if name not in missing]
     parts: list[dict[str, list[dict[str, Any]]]] = []
-    for name in asked.workloads:
+    for name in args.workloads:
         try:
-            parts.append(_workload(replace(WORKLOADS[name], device=asked.device), asked))
-        except RuntimeError as error:  # the figures of the others are kept
+            parts.append(_workload(replace(WORKLOADS[name], device=args.device), args))
+        except RuntimeError as error:  # the other workloads' figures are kept
             failed = {"workload": name, "system": "ours or loop", "why": str(error)}
             parts.append({"systems": [], "two_at_once": [], "failed": [failed]})
     return {
         "machine": machine(),
-        "runs": asked.runs,
-        "seconds": asked.seconds,
-        "device": asked.device,
+        "runs": args.runs,
+        "seconds": args.seconds,
+        "device": args.device,
         "not_installed": missing,
         **{key: [row for part in parts for row in part[key]] for key in parts[0]},
     }
 
 
 def absent(peers: list[str], python: str) -> list[str]:
-    """The peers that an interpreter cannot import."""
+    """Return the peers that an interpreter cannot import."""
     code = "import sys, importlib.util as u; print(*(n for n in sys.argv[1:] if u.find_spec(n)))"
-    said = subprocess.run([python, "-c", code, *peers], capture_output=True, text=True, check=True)
-    return [name for name in peers if name not in said.stdout.split()]
+    done = subprocess.run([python, "-c", code, *peers], capture_output=True, text=True, check=True)
+    return [name for name in peers if name not in done.stdout.split()]
 
 
 def _executions(workload: Workload, wanted: list[str]) -> list[str]:
-    """Those of the wanted executions that a workload has on its device."""
+    """Return those of the wanted executions that are possible for a workload on its device."""
     model = Model(models.parse(workload.model), workload.shape, workload.classes)
     settings = Settings(batch_size=workload.batch_size)
     return [how for how in executions(model, settings, named(workload.device)) if how in wanted]
 
 
-def _workload(workload: Workload, asked: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
-    """One workload on all systems, which take turns, and then two of ours at once."""
+def _workload(workload: Workload, args: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
+    """Measure a workload on all systems in turns, and in each run also two processes of the suite at once."""
     commands = {name: [sys.executable, str(HERE / f"{name}.py")] for name in SYSTEMS}
-    commands |= {name: [asked.peer_python, str(HERE / f"{name}_peer.py")] for name in asked.peers}
+    commands |= {name: [args.peer_python, str(HERE / f"{name}_peer.py")] for name in args.peers}
     systems = {name: (command, workload) for name, command in commands.items()}
-    for how in _executions(workload, asked.executions):
+    for how in _executions(workload, args.executions):
         systems[f"ours, {how}"] = commands["ours"], replace(workload, execution=how)
     one, *others = cores()
     failed: dict[str, str] = {}
@@ -183,28 +182,28 @@ def _workload(workload: Workload, asked: argparse.Namespace) -> dict[str, list[d
             try:
                 workers[name] = stack.enter_context(running(command, work, one))
             except RuntimeError as error:
-                if name not in asked.peers:
+                if name not in args.peers:
                     raise
                 failed[name] = str(error)
         second = None
         if others:
             second = stack.enter_context(running(commands["ours"], workload, others[0]))
-        found: dict[str, list[float]] = {name: [] for name in workers}
+        rates: dict[str, list[float]] = {name: [] for name in workers}
         both: list[float] = []
-        for run in range(asked.runs):
-            say(f"{workload.name}: run {run + 1} of {asked.runs}")
+        for run in range(args.runs):
+            say(f"{workload.name}: run {run + 1} of {args.runs}")
             for name, worker in workers.items():
-                worker.start(asked.seconds)
-                found[name].append(_rate(worker.result()))
+                worker.start(args.seconds)
+                rates[name].append(_rate(worker.result()))
             if second is not None:
                 pair = (workers["ours"], second)
                 for worker in pair:
-                    worker.start(asked.seconds)
+                    worker.start(args.seconds)
                 both.append(sum(_rate(worker.result()) for worker in pair))
         peaks = {name: worker.finish() for name, worker in workers.items()}
     return {
-        "systems": _compared(workload, found, peaks),
-        "two_at_once": _pair(workload, both, found["ours"]),
+        "systems": _compared(workload, rates, peaks),
+        "two_at_once": _pair(workload, both, rates["ours"]),
         "failed": [{"workload": workload.name, "system": n, "why": w} for n, w in failed.items()],
     }
 
@@ -212,7 +211,7 @@ def _workload(workload: Workload, asked: argparse.Namespace) -> dict[str, list[d
 def _compared(
     workload: Workload, rates: dict[str, list[float]], peaks: dict[str, int]
 ) -> list[dict[str, Any]]:
-    """Each system's steps per second, beside ours."""
+    """Return a row per system: its median steps per second, and how many times the suite is faster."""
     ours = statistics.median(rates["ours"])
     return [
         {
@@ -229,7 +228,7 @@ def _compared(
 
 
 def _pair(workload: Workload, both: list[float], alone: list[float]) -> list[dict[str, Any]]:
-    """Two of ours at once against one; nothing where there is only one core."""
+    """Return a row on two processes of the suite at once against one; the list is empty if there is only one core."""
     if not both:
         return []
     together = statistics.median(both)
@@ -243,30 +242,30 @@ def _rate(result: dict[str, float]) -> float:
 
 
 def main() -> None:
-    """Entry point."""
-    args = parser(__doc__)
-    args.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
-    args.add_argument("--peers", nargs="*", choices=PEERS, help="default: all; none on cuda")
-    args.add_argument("--peer-python", default=sys.executable, help="see benchmarks/README.md")
-    args.add_argument("--device", choices=DEVICES, default="cpu")
-    args.add_argument(
-        "--executions", nargs="*", choices=EXECUTIONS, help="ours in each; default: all on cuda"
+    """Measure and print, as the command line says."""
+    cli = parser(__doc__)
+    cli.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    cli.add_argument("--peers", nargs="*", choices=PEERS, help="default: all; none on cuda")
+    cli.add_argument("--peer-python", default=sys.executable, help="see benchmarks/README.md")
+    cli.add_argument("--device", choices=DEVICES, default="cpu")
+    cli.add_argument(
+        "--executions", nargs="*", choices=EXECUTIONS, help="of the suite; default: all on cuda"
     )
-    args.add_argument("--runs", type=int, default=5, help="medians of so many")
-    args.add_argument("--seconds", type=float, default=1.0, help="of each, at least")
-    args.add_argument("--plot", type=plots.file, help="picture to write: .svg, .png or .pdf")
-    asked = args.parse_args()
-    cuda = asked.device == "cuda"
-    if asked.peers is None:
-        asked.peers = [] if cuda else list(PEERS)
-    elif cuda and asked.peers:
-        args.error("peers are not set up for cuda")
-    if asked.executions is None:
-        asked.executions = list(EXECUTIONS) if cuda else []
-    found = measure(asked)
-    if asked.plot:
-        plots.engine(found, asked.plot)
-    show(found, asked.json)
+    cli.add_argument("--runs", type=int, default=5, help="the medians of runs count")
+    cli.add_argument("--seconds", type=float, default=1.0, help="of each turn, at least")
+    cli.add_argument("--plot", type=plots.file, help="picture to write: .svg, .png or .pdf")
+    args = cli.parse_args()
+    cuda = args.device == "cuda"
+    if args.peers is None:
+        args.peers = [] if cuda else list(PEERS)
+    elif cuda and args.peers:
+        cli.error("peers are not set up for cuda")
+    if args.executions is None:
+        args.executions = list(EXECUTIONS) if cuda else []
+    document = measure(args)
+    if args.plot:
+        plots.engine(document, args.plot)
+    show(document, args.json)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""FedJAX (https://github.com/google/fedjax) as a system of `engine.py`: its federated
-averaging, which compiles a client's step.
+"""FedJAX (https://github.com/google/fedjax) as a system of `engine.py`: its federated averaging, which compiles the local
+step of a client.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from worker import LR, Round, Workload, serve
 
 
 def convolutional(x: Any, maps: tuple[int, ...], kernel: int, classes: int) -> Any:
-    """As `loop.convolutional`, for images with the channels last."""
+    """Return the logits `(b, classes)` of `loop.convolutional`'s network for images `(b, height, width, channels)`."""
     for outputs in maps:
         x = jax.nn.relu(hk.Conv2D(outputs, kernel, padding="SAME")(x))
         x = hk.max_pool(x, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
@@ -24,7 +24,7 @@ def convolutional(x: Any, maps: tuple[int, ...], kernel: int, classes: int) -> A
 
 
 def forward(workload: Workload, x: Any) -> Any:
-    """Logits of a batch."""
+    """Return the logits `(b, classes)` of a minibatch by the workload's model."""
     if workload.model == "mcmahan_cnn":
         return convolutional(x, (32, 64), 5, workload.classes)
     if workload.model == "cifar10_cnn":
@@ -39,7 +39,7 @@ def forward(workload: Workload, x: Any) -> Any:
 
 
 def prepare(workload: Workload) -> Round:
-    """A round of FedJAX's `federated_averaging`."""
+    """Return a function that runs one round of FedJAX's `federated_averaging`."""
     jax.tree_map = jax.tree_util.tree_map  # FedJAX 0.0.17 calls it by the name newer JAX dropped
     sets = []
     for x, y in workload.data():

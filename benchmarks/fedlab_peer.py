@@ -1,5 +1,5 @@
-"""FedLab (https://github.com/SMILELab-FL/FedLab) as a system of `engine.py`: its serial FedAvg
-trainer and its synchronous server.
+"""FedLab (https://github.com/SMILELab-FL/FedLab) as a system of `engine.py`: its serial FedAvg trainer and its synchronous
+server.
 """
 
 import logging
@@ -16,25 +16,25 @@ from worker import LR, Round, Workload, serve
 
 
 class Dealt(FedDataset):
-    """The workload's clients."""
+    """The clients of a workload, as a data set of FedLab."""
 
     def __init__(self, workload: Workload) -> None:
         self.sets = [TensorDataset(x, y) for x, y in tensors(workload)]
 
     def get_dataloader(self, id: int, batch_size: int, type: str = "train") -> DataLoader[Any]:
-        """A client's minibatches, in a new order."""
+        """Return a loader of a client's minibatches, in a new random order."""
         return DataLoader(self.sets[id], batch_size=batch_size, shuffle=True)
 
 
 def prepare(workload: Workload) -> Round:
-    """A round of FedLab's standalone pipeline."""
+    """Return a function that runs one round of FedLab's standalone pipeline."""
     torch.set_num_threads(1)
     logging.disable(logging.CRITICAL)
     model, clients = network(workload), len(workload.sizes)
     trainer = FedAvgSerialClientTrainer(model, clients)
     trainer.setup_dataset(Dealt(workload))
     trainer.setup_optim(1, workload.batch_size, LR)
-    # FedLab rounds down; half a client more keeps the quotient from ending just below.
+    # FedLab rounds the number of clients down; half a client more guards against rounding errors.
     share = min(1.0, (workload.per_round + 0.5) / clients)
     handler = SyncServerHandler(model, global_round=2**60, sample_ratio=share)
     handler.num_clients = clients

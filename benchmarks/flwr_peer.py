@@ -19,7 +19,7 @@ from worker import Round, Workload, read, serve
 
 
 def client_app(workload: Workload) -> ClientApp:
-    """A client that goes through its data once."""
+    """Return a client that trains for one pass over its data."""
     app = ClientApp()
 
     @app.train()
@@ -36,7 +36,7 @@ def client_app(workload: Workload) -> ClientApp:
 
 
 def server_app() -> ServerApp:
-    """A server that runs rounds when told to."""
+    """Return a server that runs rounds when the process is asked to (`worker.serve`)."""
     app = ServerApp()
 
     @app.main()

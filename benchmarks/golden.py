@@ -1,10 +1,10 @@
-"""The yardstick: what this checkout computes as one flat table, recorded before a change and compared after it.
+"""Record what this checkout computes as one flat table, before a change, and compare with it after the change.
 
     python benchmarks/golden.py record
     python benchmarks/golden.py compare                # --part trials|specified|boards|papers|kills, --within 1e-6
 
-The table is `golden.csv`: part, scenario, method, quantity, value. It knows nothing of formats, so it outlives them. `compare` says each
-difference and exits with 1 where there is one. Numbers are equal to the last bit, or `--within` a relative difference.
+The table is `golden.csv` with columns part, scenario, method, quantity, value. It does not depend on the suite's file formats. `compare`
+prints each difference, and exits with 1 if there is any. Numbers are equal to the last bit, or `--within` a relative difference.
 """
 
 import argparse
@@ -72,32 +72,32 @@ PACKAGES = ("torch", "numpy", "scipy", "numba", "optuna", "ray", "scikit-learn")
 
 
 def trials(folder: Path) -> Table:
-    """Run every algorithm on three models."""
+    """Return the results of every algorithm on three models."""
     from trials.algorithms import ALGORITHMS
 
     table: Table = {}
     for model in MODELS:
         for name in sorted(ALGORITHMS):
-            asked = {"algorithm": name, "model": model, "heterogeneity": LEVEL, **SHORT}
-            table |= _run(folder, asked, f"digits {model} {LEVEL}", name)
+            keywords = {"algorithm": name, "model": model, "heterogeneity": LEVEL, **SHORT}
+            table |= _run(folder, keywords, f"digits {model} {LEVEL}", name)
     return table
 
 
 def specified(folder: Path) -> Table:
-    """Run ten trials that are written out in full."""
+    """Return the results of the ten trials of `SPECIFIED`, with their specifications."""
     table: Table = {}
-    for number, asked in enumerate(SPECIFIED):
-        whole = {**LONGER, **asked}
-        scenario, method = f"trial {number}", asked["algorithm"]
+    for number, keywords in enumerate(SPECIFIED):
+        whole = {**LONGER, **keywords}
+        scenario, method = f"trial {number}", keywords["algorithm"]
         table[scenario, method, "specification"] = json.dumps(whole)
         table |= _run(folder / str(number), whole, scenario, method)
     return table
 
 
-def _run(folder: Path, asked: dict[str, Any], scenario: str, method: str) -> Table:
+def _run(folder: Path, keywords: dict[str, Any], scenario: str, method: str) -> Table:
     import suite
 
-    run = suite.run(**asked, seed=1)
+    run = suite.run(**keywords, seed=1)
     run.save(folder)
     last = run.history[-1]
     quantities = {
@@ -124,7 +124,7 @@ def _norm(folder: Path) -> float:
 
 
 def boards(folder: Path) -> Table:
-    """Run quickstart and a study with three tunings; rank the former at equal bytes, too."""
+    """Return the leaderboards of quickstart, at equal rounds and at equal bytes, and of a study with three tunings."""
     import suite
 
     suite.sweep("quickstart", storage=folder)
@@ -147,7 +147,7 @@ def _ranked(leaderboard: Any, name: str) -> Table:
 
 
 def papers(folder: Path) -> Table:
-    """Run the papers' tables that take seconds, under their declared settings."""
+    """Return the reproductions of the papers' tables that take seconds, under their declared settings."""
     table: Table = {}
     for path, seeds in PAPERS:
         say(path)
@@ -165,7 +165,7 @@ def papers(folder: Path) -> Table:
 
 
 def kills(folder: Path) -> Table:
-    """Kill a sweep at three moments, resume each time, and end where it is not as one that was never killed."""
+    """Return the results of a sweep; exit if they differ from those of a sweep that was killed and resumed, at three moments."""
     journal = Path("runs", "killed", "journal.jsonl")
     study = folder / "killed.yaml"
     folder.mkdir(parents=True)
@@ -183,13 +183,13 @@ def kills(folder: Path) -> Table:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         say(f"killed at line {_lines(cut / journal)}")
-        if told := list(differences(whole, _swept(cut, str(study), "--resume"), None)):
-            sys.exit("\n".join(["killed and resumed, it is another sweep:", *told]))
+        if changes := list(differences(whole, _swept(cut, str(study), "--resume"), None)):
+            sys.exit("\n".join(["killed and resumed, the sweep has other results:", *changes]))
     return whole
 
 
 def _swept(folder: Path, *arguments: str) -> Table:
-    """Run a sweep to its end; return its leaderboard and what each of its trials tried and scored."""
+    """Run a sweep to its end; return its leaderboard, and the hyperparameters and scores of its trials."""
     import suite
 
     _ended(started(folder, "sweep", *arguments))
@@ -204,7 +204,7 @@ def _swept(folder: Path, *arguments: str) -> Table:
 
 
 def recorded(storage: Path) -> Iterator[dict[str, Any]]:
-    """Yield algorithm, kind, params and val_score of each trial of a storage."""
+    """Yield algorithm, kind, hyperparameters and validation score of each trial in a storage; confirming trials count as search."""
     import suite
 
     for row in suite.load("killed", storage=storage).to_dict("records"):
@@ -255,7 +255,7 @@ PARTS: dict[str, Callable[[Path], Table]] = {
 
 
 def machine() -> Table:
-    """Return what numbers depend on besides the code."""
+    """Return the processor and the versions of Python and packages, on which numbers depend besides the code."""
     info = Path("/proc/cpuinfo")
     names = re.findall(r"^model name\s*: (.+)", info.read_text(), re.M) if info.exists() else []
     parts = {
@@ -267,7 +267,7 @@ def machine() -> Table:
 
 
 def differences(before: Table, now: Table, within: float | None) -> Iterator[str]:
-    """Yield each difference in words; numbers differ where they are not `within` a relative difference."""
+    """Yield each difference as text. Numbers may differ by the relative difference `within`; None: not even in the last bit."""
     for key in before | now:
         place = " / ".join(filter(None, key))
         if key not in now:
@@ -289,7 +289,7 @@ def _equal(before: str, now: str, within: float | None) -> bool:
 
 
 def _text(value: Any) -> str:
-    """Return a value as text; floats exactly, whole ones as integers, and nothing for None and NaN."""
+    """Return a value as text: floats exactly, whole floats as integers, and "" for None and NaN."""
     if value is None or value != value:
         return ""
     if isinstance(value, dict):
@@ -300,12 +300,12 @@ def _text(value: Any) -> str:
 
 
 def say(text: str) -> None:
-    """Tell how far it is."""
+    """Print a line of progress to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def read() -> dict[str, Table]:
-    """Return the recorded table of each part."""
+    """Return the tables in `golden.csv`, by the name of the part."""
     tables: dict[str, Table] = {}
     with FILE.open(newline="") as file:
         for row in csv.DictReader(file):
@@ -315,7 +315,7 @@ def read() -> dict[str, Table]:
 
 
 def write(tables: dict[str, Table]) -> None:
-    """Write the table of each part."""
+    """Write the tables of all parts to `golden.csv`."""
     with FILE.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("part", "scenario", "method", "quantity", "value"))
@@ -324,13 +324,15 @@ def write(tables: dict[str, Table]) -> None:
 
 
 def main() -> None:
-    """Record the table, or compare with it."""
+    """Record the table of results, or compare this checkout with the recorded table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("action", choices=("record", "compare"))
-    parser.add_argument("--part", choices=PARTS, action="append", help="this part alone")
-    parser.add_argument("--within", type=float, metavar="X", help="accept a relative difference")
+    parser.add_argument(
+        "--part", choices=PARTS, action="append", help="only this part; may be repeated"
+    )
+    parser.add_argument("--within", type=float, metavar="X", help="accept this relative difference")
     args = parser.parse_args()
     before = read() if FILE.exists() else {}
     names = args.part or list(PARTS)
@@ -339,13 +341,11 @@ def main() -> None:
     if args.action == "record":
         write({**before, "machine": machine(), **now})
         return
-    for told in differences(before["machine"], machine(), None):
-        print(f"another machine, where last bits may be others: {told}")
-    told_all = [
-        told for name in names for told in differences(before[name], now[name], args.within)
-    ]
-    print("\n".join([*told_all, f"{len(told_all) or 'no'} differences"]))
-    sys.exit(1 if told_all else 0)
+    for line in differences(before["machine"], machine(), None):
+        print(f"another machine, where last bits may differ: {line}")
+    lines = [line for name in names for line in differences(before[name], now[name], args.within)]
+    print("\n".join([*lines, f"{len(lines) or 'no'} differences"]))
+    sys.exit(1 if lines else 0)
 
 
 if __name__ == "__main__":

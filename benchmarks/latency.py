@@ -1,4 +1,4 @@
-"""How long commands take from a cold process, against what they may take.
+"""Measure how long commands take in a fresh process, and compare that with their time budgets.
 
 python benchmarks/latency.py --runs 1
 """
@@ -14,7 +14,7 @@ from typing import Any
 from measuring import SUITE, alone, machine, parser, scratch, show
 
 LIBRARIES = ("torch", "mlflow")
-"""Imports that commands wait for, timed beside them: what cannot be spared."""
+"""Imports that commands need, timed beside them as a lower bound."""
 BUDGETS: dict[tuple[str, ...], float] = {
     ("--help",): 0.3,
     ("list", "algorithms"): 1.0,
@@ -24,15 +24,15 @@ BUDGETS: dict[tuple[str, ...], float] = {
     ("report",): 4.0,
     ("run",): 6.0,
 }
-"""Seconds that commands may take on an idle core, byte-compiled."""
+"""Seconds that each command may take on an idle core, once the code is byte-compiled."""
 SWEEP = 45.0
-"""Seconds that a sweep of the quickstart may take on two."""
-PLACELESS = ("--help", "list")
+"""Seconds that a sweep of the quickstart may take on two cores."""
+PLACELESS = ("--help", "list")  # commands without --storage
 
 
 def latency(study: str, runs: int) -> dict[str, Any]:
-    """The median seconds of `runs` cold processes each, one command after the other: imports, a sweep of
-    the study, and what reads the first such sweep.
+    """Return the median seconds of `runs` fresh processes for each command: imports, a sweep of the study, and commands that
+    read the first such sweep.
     """
     seconds: dict[str, list[float]] = defaultdict(list)
     with scratch() as folder:
@@ -48,17 +48,17 @@ def latency(study: str, runs: int) -> dict[str, Any]:
                 seconds[" ".join(words)].append(_seconds((*SUITE, *words, *where)))
     budgets = {" ".join(words): budget for words, budget in BUDGETS.items()}
     budgets["sweep quickstart"] = SWEEP
-    rows = [_row(name, found, budgets.get(name)) for name, found in seconds.items()]
+    rows = [_row(name, times, budgets.get(name)) for name, times in seconds.items()]
     return {"machine": machine(), "runs": runs, "commands": rows}
 
 
-def _row(name: str, found: Sequence[float], budget: float | None) -> dict[str, Any]:
-    middle = median(found)
+def _row(name: str, times: Sequence[float], budget: float | None) -> dict[str, Any]:
+    middle = median(times)
     return {
         "command": name,
         "seconds": round(middle, 2),
-        "fastest": round(min(found), 2),
-        "slowest": round(max(found), 2),
+        "fastest": round(min(times), 2),
+        "slowest": round(max(times), 2),
         "budget": budget,
         "met": None if budget is None else middle <= budget,
     }
@@ -74,12 +74,12 @@ def _seconds(command: Sequence[str]) -> float:
 
 
 def main() -> None:
-    """Entry point."""
-    args = parser(__doc__)
-    args.add_argument("--study", default="quickstart", help="the study to sweep and read")
-    args.add_argument("--runs", type=int, default=5, help="medians of so many")
-    asked = args.parse_args()
-    show(latency(asked.study, asked.runs), asked.json)
+    """Measure and print, as the command line says."""
+    cli = parser(__doc__)
+    cli.add_argument("--study", default="quickstart", help="the study to sweep and read")
+    cli.add_argument("--runs", type=int, default=5, help="processes per command; the median counts")
+    args = cli.parse_args()
+    show(latency(args.study, args.runs), args.json)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""The yardstick of `engine.py`: FedAvg as one writes it by hand in PyTorch, one client after
-the other, with modules, an optimizer and state dicts. Also the networks, for peers that take modules.
+"""The baseline of `engine.py`: FedAvg written by hand in PyTorch, one client after the other, with modules, an optimizer
+and state dicts. Peers that need modules use its networks too.
 """
 
 import copy
@@ -15,7 +15,7 @@ from worker import LR, Round, Workload, serve
 
 
 class LSTM(nn.Module):
-    """The suite's `char_lstm`: embedding 8, two layers of 100 units, the last output."""
+    """The suite's `char_lstm`: an embedding of 8, two LSTM layers of 100 units, and an output layer on the last output."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -24,14 +24,13 @@ class LSTM(nn.Module):
         self.out = nn.Linear(100, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (b, classes) of tokens x (b, t)."""
+        """Return the logits `(b, classes)` of tokens `(b, t)`."""
         return self.out(self.layers(self.embedding(x))[0][:, -1])
 
 
 def convolutional(maps: tuple[int, ...], kernel: int, side: int, classes: int) -> nn.Module:
-    """Padded convolutions with ReLU and 2x2 max-pooling, a hidden layer of 512, the output layer.
-
-    `maps` begins with the channels of the images, which are `side` x `side`.
+    """Return a network of padded convolutions with ReLU and 2x2 max-pooling, a hidden layer of 512, and an output layer.
+    `maps` has the numbers of channels, first those of the images, which have `side` x `side` pixels.
     """
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(maps):
@@ -45,7 +44,7 @@ def convolutional(maps: tuple[int, ...], kernel: int, side: int, classes: int) -
 
 
 def network(workload: Workload) -> nn.Module:
-    """The workload's model as a module."""
+    """Return the workload's model as a module."""
     if workload.model == "mcmahan_cnn":
         return convolutional((1, 32, 64), 5, 28, workload.classes)
     if workload.model == "cifar10_cnn":
@@ -58,7 +57,7 @@ def network(workload: Workload) -> nn.Module:
 
 @lru_cache(maxsize=1)
 def tensors(workload: Workload) -> list[tuple[Tensor, Tensor]]:
-    """Samples and labels of each client."""
+    """Return the samples and labels of each client, on the workload's device."""
     device = workload.device
     return [
         (torch.from_numpy(x).to(device), torch.from_numpy(y).to(device)) for x, y in workload.data()
@@ -66,7 +65,7 @@ def tensors(workload: Workload) -> list[tuple[Tensor, Tensor]]:
 
 
 def train(model: nn.Module, x: Tensor, y: Tensor, batch_size: int) -> None:
-    """Train a model by one pass over a client's data, in a new order."""
+    """Train a model for one pass over a client's data, in minibatches of a new random order."""
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
     for batch in torch.randperm(len(y)).split(batch_size):
         optimizer.zero_grad()
@@ -75,7 +74,7 @@ def train(model: nn.Module, x: Tensor, y: Tensor, batch_size: int) -> None:
 
 
 def prepare(workload: Workload) -> Round:
-    """The loop's round of a workload."""
+    """Return a function that runs one round of the hand-written FedAvg on the workload."""
     torch.set_num_threads(1)
     data = tensors(workload)
     server, rng = network(workload).to(workload.device), np.random.default_rng(0)

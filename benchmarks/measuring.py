@@ -1,4 +1,4 @@
-"""What the scripts that measure have in common. Importing it puts this checkout on the path."""
+"""Shared by the scripts that measure: options, output and processes. Importing it puts this checkout on the path."""
 
 import argparse
 import contextlib
@@ -20,31 +20,31 @@ from trials.common.names import split_top
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLES = ROOT / "search_spaces" / "bank"
-"""Recorded trials, a row each; docs/edition3.md has the columns."""
+"""The folder of recorded trials, one row each; docs/edition3.md has the columns."""
 SUITE = (sys.executable, "-c", "from suite.cli.app import main; main()")
-"""The command `suite` of this checkout, where that is on the path."""
+"""The command `suite` of this checkout; its environment is that of `alone`."""
 
 
 def parser(about: str | None) -> argparse.ArgumentParser:
-    """A parser with a script's docstring as its help, and `--json`."""
-    made = argparse.ArgumentParser(
+    """Return a parser with the option `--json`, and a script's docstring as its help text."""
+    args = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    return made
+    args.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    return args
 
 
 def listed(text: str) -> list[str]:
-    """Names with commas between, some of which have commas in their brackets."""
+    """Return the names in a text, separated by commas except for commas within brackets."""
     return split_top(text, ",")
 
 
-def show(found: dict[str, Any], as_json: bool) -> None:
-    """Print a document as JSON, or its numbers and words a line each and its lists of objects as tables."""
+def show(document: dict[str, Any], as_json: bool) -> None:
+    """Print a document as JSON, or as text: its lists of objects as tables, all other entries one a line."""
     if as_json:
-        emit(found)
+        emit(document)
         return
-    for name, value in found.items():
+    for name, value in document.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             _table(name, value)
         else:
@@ -52,7 +52,7 @@ def show(found: dict[str, Any], as_json: bool) -> None:
 
 
 def _table(title: str, rows: Sequence[dict[str, Any]]) -> None:
-    """One row an object; what is a list or an object itself is for JSON."""
+    """Print a table with one row per object; values that are lists or objects are left out."""
     heads = [name for name, value in rows[0].items() if not isinstance(value, list | dict)]
     words = {head for head in heads if any(isinstance(row.get(head), str) for row in rows)}
     columns = [
@@ -71,7 +71,7 @@ def _text(value: Any) -> str:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder that is removed afterwards, whatever processes that end still write into it."""
+    """Yield a temporary folder, which is removed afterwards even if processes that end still write into it."""
     folder = Path(tempfile.mkdtemp(prefix="suite-bench-"))
     try:
         yield folder
@@ -80,20 +80,20 @@ def scratch() -> Iterator[Path]:
 
 
 def alone() -> dict[str, str]:
-    """The environment of a `SUITE` command that records in the storage that it is given, whatever is set."""
-    own = {name: value for name, value in os.environ.items() if name != VARIABLE}
-    return own | {"PYTHONPATH": str(ROOT)}
+    """Return the environment for a `SUITE` command, without the variable that sets where runs are recorded."""
+    others = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    return others | {"PYTHONPATH": str(ROOT)}
 
 
 def cores() -> list[int]:
-    """The cores that this process may use."""
+    """Return the numbers of the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 
 
 def machine() -> dict[str, Any]:
-    """The processor's name, where the system tells, and how many cores this process may use."""
+    """Return the processor's name (where the system has it) and the number of cores that this process may use."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -104,13 +104,13 @@ def machine() -> dict[str, Any]:
 
 
 def descendants(root: int) -> set[int]:
-    """A process and all that it started, and they, and so on (Linux)."""
+    """Return the ids of a process and of all its descendants (Linux)."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    found, new = set(), {root}
+    ids, new = set(), {root}
     while new:
-        found |= new
+        ids |= new
         new = {pid for pid, parent in parents.items() if parent in new}
-    return found
+    return ids

@@ -14,7 +14,7 @@ from worker import LR, Round, Workload, serve
 
 
 def federation(workload: Workload) -> Federation:
-    """A federation that does a workload's rounds."""
+    """Return a federation of the suite with the workload's clients, data and settings."""
     parts = workload.data()
     x = np.concatenate([x for x, _ in parts]).astype(np.float32)
     y = np.concatenate([y for _, y in parts])
@@ -38,7 +38,7 @@ def federation(workload: Workload) -> Federation:
 
 
 def prepare(workload: Workload) -> Round:
-    """The suite's round of FedAvg on a workload, one thread."""
+    """Return a function that runs one round of the suite's FedAvg, with one thread."""
     torch.set_num_threads(1)
     fed, algorithm = federation(workload), algorithms.resolve("fedavg").configured({"lr": LR})
     state: State = algorithm.init(fed)

@@ -1,5 +1,5 @@
 """pfl-research (https://github.com/apple/pfl-research) as a system of `engine.py`: its federated
-averaging on its simulated backend, in one process. It goes through a client's data in a fixed order.
+averaging on its simulated backend, in one process. A client's minibatches have a fixed order.
 """
 
 import logging
@@ -30,16 +30,16 @@ class Trained(nn.Module):
         self.net = net
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
-        """Mean cross-entropy."""
+        """Return the mean cross-entropy of a batch."""
         return F.cross_entropy(self.net(x), y)
 
     def metrics(self, x: Tensor, y: Tensor) -> dict[str, Any]:
-        """What pfl evaluates, which it does in its first round only."""
+        """Return the sum of losses with the number of samples; pfl evaluates it in its first round only."""
         return {"loss": Weighted(float(self.loss(x, y)) * len(y), len(y))}
 
 
 def prepare(workload: Workload) -> Round:
-    """A round of pfl's `FederatedAveraging.run`."""
+    """Return a function that runs one round of pfl's `FederatedAveraging.run`."""
     torch.set_num_threads(1)
     logging.disable(logging.CRITICAL)
     sets = [PyTorchTensorDataset(pair) for pair in tensors(workload)]

@@ -1,4 +1,4 @@
-"""Pictures of what was measured: PNG, SVG or PDF by the ending of the file's name."""
+"""Figures of measurements, as PNG, SVG or PDF by the ending of the file name."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def file(text: str) -> Path:
-    """A path whose ending is a form of pictures; raises `ValueError`, before anything is measured."""
+    """Return the path if it ends in .svg, .png or .pdf; raise `ValueError` otherwise, before anything is measured."""
     path = Path(text)
     if path.suffix[1:] not in drawing.FORMS:
         raise ValueError
@@ -20,10 +20,10 @@ def file(text: str) -> Path:
 
 
 def engine(document: dict[str, Any], path: Path) -> None:
-    """Local steps per second of every system, a group of bars a workload, on a logarithmic axis."""
+    """Draw local steps per second on a logarithmic axis: a group of bars per workload, a bar per system."""
     values = [
-        {"workload": one["workload"], "system": one["system"], "rate": one["steps_per_second"]}
-        for one in document["systems"]
+        {"workload": row["workload"], "system": row["system"], "rate": row["steps_per_second"]}
+        for row in document["systems"]
     ]
     systems = list(dict.fromkeys(value["system"] for value in values))
     rate = {"field": "rate", "type": "quantitative", "scale": {"type": "log"}}
@@ -46,7 +46,7 @@ def engine(document: dict[str, Any], path: Path) -> None:
 
 
 def searchers(document: dict[str, Any], path: Path) -> None:
-    """Regret against trials, a line for each sampler."""
+    """Draw regret against trials on logarithmic axes, a line per sampler."""
     log = {"type": "quantitative", "scale": {"type": "log"}}
     values = [
         {"sampler": sampler, "trials": at, "regret": value}
@@ -68,7 +68,7 @@ def searchers(document: dict[str, Any], path: Path) -> None:
 
 
 def edition(scenarios: "pd.DataFrame", families: "pd.DataFrame", path: Path) -> None:
-    """Two rows a method: its mean gap to FedAvg over families at equal rounds and at equal bytes, and a pale tick for each scenario."""
+    """Draw each method's mean gap to FedAvg over families, at equal rounds and at equal bytes, with a pale tick per scenario."""
     title = "points of test accuracy against FedAvg, equally tuned (grey: one scenario)"
     wide = families[families.low.notna()].sort_values("gap", ascending=False)
     methods = list(dict.fromkeys(wide[wide.kind == "equal rounds"].algorithm))
@@ -79,7 +79,7 @@ def edition(scenarios: "pd.DataFrame", families: "pd.DataFrame", path: Path) -> 
 
 
 def gaps(ticks: "pd.DataFrame", means: "pd.DataFrame", title: str, path: Path) -> None:
-    """A row a name, in this order: its mean `gap` from `low` to `high`, and a pale tick for each of its ticks."""
+    """Draw a row per name, in the order of `means`: the mean `gap` from `low` to `high`, and a pale tick per row of `ticks`."""
     order = list(means.name)
     furthest = max(means.low.abs().max(), means.high.abs().max())
     ticks = ticks[ticks.name.isin(order)]

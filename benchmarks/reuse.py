@@ -1,11 +1,12 @@
-"""What a short search with settings of other data sets is worth: live searches, judged by fresh seeds on test data.
+"""Compare short searches that reuse settings of other data sets with long ones, judged by fresh seeds on test data.
 
-    python benchmarks/reuse.py run RESULTS --workers 16 --minutes 6      # again and again: it goes on where it was
+    python benchmarks/reuse.py run RESULTS --workers 16 --minutes 6      # repeat it: each call continues
     python benchmarks/reuse.py show RESULTS --output docs/results/reuse.json --figure docs/results/reuse.svg
 
-Every arm searches the same ranges with the suite's own search, in this process, without Ray and MLflow; `line` has companions from
-other families of data alone. The winner runs again with five fresh seeds. What several arms run alike is run once. Differences
-are in points of test accuracy; their errors are clustered by scenario.
+An arm is a sampler with a number of trials. All arms search the same ranges with the suite's own search, without Ray and MLflow.
+The sampler `line` gets companions (tuned hyperparameters other than the learning rate) from other families of data sets only.
+The winner of a search runs again with five fresh seeds. A run that several arms share is made once. Differences are in points
+of test accuracy, and their standard errors are clustered by scenario.
 """
 
 import hashlib
@@ -61,13 +62,13 @@ ARMS: dict[str, dict[str, Any]] = {
     "random 32": {"sampler": "random", "trials": 32},
 }
 ALONE = "line at defaults + confirm 14"
-"""The line without companions, as in the shipped studies; the defaults are not from other families alone."""
+"""The arm without companions, as in the shipped studies. Its defaults were chosen with all families, also the one searched in."""
 REFERENCE = "TPE 32"
 METHODS = ("fedavg", "safl", "fedagg", "folb", "fedumf")
 SEARCHES = (0, 1)
-"""Search seeds, of which studies' seeds are a hundred times."""
+"""The seeds of searches; a study's seed is a hundred times that."""
 JUDGES = 5
-"""Fresh seeds that judge a winner."""
+"""The number of fresh seeds with which a winner is run."""
 SEARCH = {
     "lr": {"default": 0.1, "low": 1e-4, "high": 1e3, "log": True},
     "folb.mu": {"low": 1e-5, "high": 10.0},
@@ -76,9 +77,9 @@ SEARCH = {
     "fedagg.alpha": {"low": 0.0001, "high": 10.0},
 }
 CLIP = 5.0
-"""Points beyond which clipped means take a difference to be so many."""
+"""The size in points to which larger differences are cut for clipped means."""
 IMAGES = 6000
-"""Training images of the first of Fashion-MNIST; a third as many to test."""
+"""The number of training images of `SMALL`, the first ones of Fashion-MNIST; it has a third as many test images."""
 SMALL = "fashion_small"
 DIGITS = {"rounds": 30, "clients": 30, "participation": 0.33, "batch_size": 10}
 FASHION = {"rounds": 15, "clients": 30, "participation": 0.2, "batch_size": 10, "eval_every": 3}
@@ -87,7 +88,7 @@ CNN = {"rounds": 12, "clients": 20, "participation": 0.2, "batch_size": 20, "eva
 
 @dataclass(frozen=True)
 class Place:
-    """A scenario, its short settings, and whether its model is linear."""
+    """A scenario with its settings, which are short runs."""
 
     dataset: str
     model: str
@@ -96,17 +97,17 @@ class Place:
 
     @property
     def name(self) -> str:
-        """`digits mlp(32,16) labels(2)`."""
+        """Return the scenario's name, such as `digits mlp(32,16) labels(2)`."""
         return f"{self.dataset} {self.model} {self.level}"
 
     @property
     def linear(self) -> bool:
-        """Whether it is logistic regression."""
+        """Return whether the model is logistic regression."""
         return self.model == "logreg"
 
     @property
     def family(self) -> str:
-        """The data set's family, which lends it no companions."""
+        """Return the family of the data set, from which no companions may come."""
         return "fashion_mnist" if self.dataset == SMALL else datasets.family(self.dataset)
 
 
@@ -136,29 +137,29 @@ PLACES = (
 
 
 class TimeOverError(Exception):
-    """The minutes are over."""
+    """The time limit of a call is over."""
 
 
 def units() -> Iterator[tuple[int, Place, str]]:
-    """Yield search seed, scenario and method in an order of which any beginning has all scenarios and methods alike."""
+    """Yield (search seed, scenario, method) in an order in which scenarios and methods stay balanced when a call is cut short."""
     for seed in SEARCHES:
         for turn, (index, place) in itertools.product(range(len(METHODS)), enumerate(PLACES)):
             yield seed, place, METHODS[(turn + index) % len(METHODS)]
 
 
 class Runs:
-    """The runs of a unit by configuration and seed, each made once and kept in a file."""
+    """The runs of one search seed, scenario and method, by configuration and seed; each is made once and kept in a file."""
 
     def __init__(self, path: Path, until: float) -> None:
         self.path, self.until, self.kept = path, until, dict[str, dict[str, Any]]()
         if path.exists():
             for line in path.read_text(encoding="utf-8").splitlines():
-                with suppress(ValueError):  # a line that was cut runs again
+                with suppress(ValueError):  # a line was cut off: run it again
                     run = json.loads(line)
                     self.kept[run["key"]] = run
 
     def run(self, spec: TrialSpec, data: FederatedData) -> dict[str, Any]:
-        """Return status, scores and seconds of a run; raises `TimeOverError`."""
+        """Return status, scores and seconds of a run; raise `TimeOverError` if it would have to start after the time limit."""
         key = json.dumps([spec.params, spec.seed], sort_keys=True)
         if key not in self.kept:
             if time.time() > self.until:
@@ -183,7 +184,7 @@ class Runs:
 
 @lru_cache
 def _data(name: str, folder: Path) -> FederatedData:
-    """The partitioned data of a scenario, by its name."""
+    """Return the partitioned data of a scenario by its name."""
     (place,) = [place for place in PLACES if place.name == name]
     entry = _entry(place, METHODS[0], folder, {"sampler": "random"}, 0)[0]
     spec = entry.spec(entry.space.default(), 0)
@@ -193,7 +194,7 @@ def _data(name: str, folder: Path) -> FederatedData:
 def _entry(
     place: Place, method: str, folder: Path, arm: dict[str, Any], seed: int
 ) -> tuple[Entry, Study]:
-    """The one entry of an arm's study."""
+    """Return an arm's study of one method in a scenario, as (its only entry, study)."""
     dataset = f"npz:{folder / SMALL}.npz" if place.dataset == SMALL else place.dataset
     content = {
         "algorithms": [method],
@@ -213,23 +214,23 @@ def _entry(
 def search(
     place: Place, method: str, arm: str, seed: int, folder: Path, runs: Runs
 ) -> dict[str, Any]:
-    """Return what an arm chose, what that scores on test data under fresh seeds, and what the search took."""
+    """Return the configuration that an arm chose, its mean test score over fresh seeds, and the runs and seconds of the search."""
     entry, study = _entry(place, method, folder, ARMS[arm], seed)
     warm = []
     if study.sampler == "line" and arm != ALONE:
         file = _companions(place.family, folder)
         warm = companions_of(entry, file.algorithms[method])
-    asked = EntrySearch(entry, study, 4, warm)
+    entry_search = EntrySearch(entry, study, 4, warm)
     searched: list[dict[str, Any]] = []
     finals: list[float] = []
-    while (request := asked.next()) is not None:
+    while (request := entry_search.next()) is not None:
         run = runs.run(request.spec(entry), _data(place.name, folder))
-        asked.end(request.trial_id, ValidationResult(Status(run["status"]), run["val"]))
+        entry_search.end(request.trial_id, ValidationResult(Status(run["status"]), run["val"]))
         if request.counted:
             searched.append(run)
         else:
             finals.append(run["test"])
-    best: TrialRequest | None = asked.best
+    best: TrialRequest | None = entry_search.best
     assert best is not None
     return {
         "test": fmean(finals),
@@ -246,7 +247,7 @@ def _companions(family: str, folder: Path) -> Companions:
 
 
 def prepare(folder: Path, pool: ProcessPoolExecutor) -> None:
-    """Write what all processes read: the first images of Fashion-MNIST, and companions without each family."""
+    """Write the files that all processes read: the first images of Fashion-MNIST, and by family the companions from all others."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / f"{SMALL}.npz").exists():
         try:
@@ -262,21 +263,21 @@ def prepare(folder: Path, pool: ProcessPoolExecutor) -> None:
     families = sorted({place.family for place in PLACES})
     if all((folder / f"companions-{family}.json").exists() for family in families):
         return
-    lent = dict(zip(METHODS, pool.map(_lent, METHODS, [families] * len(METHODS)), strict=True))
+    by_method = [*pool.map(_companions_without, METHODS, [families] * len(METHODS))]
     for family in families:
-        measured = {method: lent[method][family] for method in METHODS}
+        measured = {m: by[family] for m, by in zip(METHODS, by_method, strict=True)}
         file = Companions(command=f"without {family}", algorithms=measured)
         (folder / f"companions-{family}.json").write_text(file.model_dump_json(indent=1))
 
 
-def _lent(method: str, families: list[str]) -> dict[str, Measurement]:
-    """Return a method's companions without each family."""
+def _companions_without(method: str, families: list[str]) -> dict[str, Measurement]:
+    """Return a method's companions by family, each computed without the trials of that family."""
     scenarios = recorded(sorted(TABLES.glob("*.parquet")), [method])
     return {family: measure(scenarios, family)[method] for family in families}
 
 
 def _unit(seed: int, place: Place, method: str, folder: Path, until: float) -> str:
-    """Run all arms of a scenario, method and search seed that have no result yet; return what is said of it."""
+    """Run all arms of a scenario, method and search seed that have no result yet; return a line of progress."""
     torch.set_num_threads(1)
     digest = hashlib.sha256(f"{place.name} {method} {seed}".encode()).hexdigest()[:12]
     runs = Runs(folder / f"runs-{digest}.jsonl", until)
@@ -296,19 +297,19 @@ def _unit(seed: int, place: Place, method: str, folder: Path, until: float) -> s
 
 
 def run(folder: Path, workers: int, minutes: float) -> None:
-    """Run what has no result yet, until the minutes are over."""
+    """Run all searches that have no result yet, until the time limit in minutes."""
     until = time.time() + 60 * minutes
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         prepare(folder, pool)
-        asked = [pool.submit(_unit, *unit, folder, until) for unit in units()]
-        for future in as_completed(asked):
-            if (said := future.result()) != "the time is over":
-                print(said, flush=True)
+        futures = [pool.submit(_unit, *unit, folder, until) for unit in units()]
+        for future in as_completed(futures):
+            if (line := future.result()) != "the time is over":
+                print(line, flush=True)
 
 
 def results(folder: Path) -> pd.DataFrame:
-    """Return a row for each arm that has a result, of searches that the reference has, too; scores in points."""
+    """Return a row per result of an arm, beside the reference's result on the same search; scores are in points."""
     rows = [json.loads(path.read_text()) for path in sorted(folder.glob("result-*.json"))]
     frame = pd.DataFrame(rows)
     frame["test"] *= 100
@@ -320,7 +321,7 @@ def results(folder: Path) -> pd.DataFrame:
 
 
 def compared(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return each arm against the reference, over all scenarios, the linear and the other ones."""
+    """Return the comparison of each arm with the reference, over all, linear and non-linear scenarios."""
     rows = []
     groups = {"all": frame, "linear": frame[frame.linear], "non-linear": frame[~frame.linear]}
     for (group, of_group), arm in itertools.product(groups.items(), ARMS):
@@ -341,7 +342,7 @@ def compared(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _clustered(frame: pd.DataFrame) -> tuple[float, float, float, float]:
-    """Return the mean gap over scenarios, which weigh alike, its standard error, and one-sided 95 % bounds on both sides."""
+    """Return the mean gap with equal weights of scenarios, its standard error, and its lower and upper one-sided 95 % bounds."""
     means = frame.groupby("scenario").gap.mean()
     count = len(means)
     if count < 2:
@@ -352,45 +353,45 @@ def _clustered(frame: pd.DataFrame) -> tuple[float, float, float, float]:
 
 
 def _time(frame: pd.DataFrame) -> float:
-    """Return the mean share of the reference's time that the searches took."""
+    """Return how long the searches took relative to the reference's, as a mean of ratios."""
     return float((frame.seconds / frame.seconds_reference).mean())
 
 
 def _repeats(frame: pd.DataFrame) -> float:
-    """Return by how many points two searches of a pair differ, in the median; NaN where there is one each."""
+    """Return the median difference in points between searches of the same scenario and method; NaN if none was repeated."""
     apart = frame.groupby("place").test.agg(lambda test: test.max() - test.min())
     twice = frame.groupby("place").test.count() > 1
     return float(apart[twice].median())
 
 
 def main() -> None:
-    """Entry point."""
-    args = parser(__doc__)
-    args.add_argument("action", choices=("run", "show"))
-    args.add_argument("folder", type=Path, help="where results are kept")
-    args.add_argument("--workers", type=int, default=1, help="processes, one thread each")
-    args.add_argument("--minutes", type=float, default=60.0)
-    args.add_argument("--output", type=Path, help="where to write the comparison as JSON")
-    args.add_argument("--figure", type=Path, help="where to draw it: SVG, PNG or PDF")
-    asked = args.parse_args()
-    if asked.action == "run":
-        run(asked.folder.resolve(), asked.workers, asked.minutes)
-    frame = results(asked.folder)
+    """Run the searches or compare their results, as the command line says."""
+    cli = parser(__doc__)
+    cli.add_argument("action", choices=("run", "show"))
+    cli.add_argument("folder", type=Path, help="the folder of results")
+    cli.add_argument("--workers", type=int, default=1, help="processes, one thread each")
+    cli.add_argument("--minutes", type=float, default=60.0)
+    cli.add_argument("--output", type=Path, help="the JSON file to write")
+    cli.add_argument("--figure", type=Path, help="the figure to write: .svg, .png or .pdf")
+    args = cli.parse_args()
+    if args.action == "run":
+        run(args.folder.resolve(), args.workers, args.minutes)
+    frame = results(args.folder)
     rows = compared(frame)
-    if asked.output:
+    if args.output:
         pairs = frame.groupby(["arm", "place"]).gap.mean().round(2).unstack(0)
         document = {"against": REFERENCE, "arms": rows, "pairs": pairs.T.to_dict()}
         text = json.dumps(document, indent=1).replace("NaN", "null")
-        asked.output.write_text(text + "\n")
-    if asked.figure:
-        import plots  # which draws by a package that a machine for runs may lack
+        args.output.write_text(text + "\n")
+    if args.figure:
+        import plots  # here: machines that only run may lack its packages
 
         means = pd.DataFrame(rows).rename(columns={"arm": "name", "points": "gap"})
         means = means[(means.scenarios == "all") & (means.name != REFERENCE)]
         ticks = frame.groupby(["arm", "place"], as_index=False).gap.mean()
         title = f"points of test accuracy against {REFERENCE} (grey: one method in one scenario, the farthest at the edge)"
-        plots.gaps(ticks.rename(columns={"arm": "name"}), means, title, asked.figure)
-    show({"against": REFERENCE, "arms": rows}, asked.json)
+        plots.gaps(ticks.rename(columns={"arm": "name"}), means, title, args.figure)
+    show({"against": REFERENCE, "arms": rows}, args.json)
 
 
 if __name__ == "__main__":

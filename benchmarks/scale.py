@@ -1,10 +1,10 @@
-"""A store of one large sweep, made without training, and what reading it takes.
+"""Make the records of one large sweep without training, and measure the commands that read them.
 
-    python benchmarks/scale.py make FOLDER --trials 1000     100 entries of so many trials, 3 final runs each
+    python benchmarks/scale.py make FOLDER --trials 1000     100 entries, each with these trials and 3 final runs
     python benchmarks/scale.py measure FOLDER                seconds and memory of the commands that read it
 
-Each trial is journaled and recorded by the code of a sweep. What it reports was reported once, by a run of its
-algorithm for 3 rounds, with other scores. With `--quick` no trial has a run in MLflow, which takes 15 ms of a processor for each.
+A sweep's own code journals and records each trial. Its results are those of one real run of the algorithm for 3 rounds, with
+random scores. With `--quick` no trial has a run in MLflow, which saves 15 ms of processor time per trial.
 """
 
 import copy
@@ -45,11 +45,11 @@ READING: dict[str, tuple[str, ...]] = {
     "sweep --resume": ("sweep", f"{NAME}.yaml", "--resume"),
 }
 WAITING = 2000
-"""Records that may wait to be written."""
+"""The largest number of records that may wait to be written."""
 
 
 class Quick(Store):
-    """A store that takes the runs of a sweep and of its leaderboard, and no trial's."""
+    """A store that records a sweep and its leaderboard, but none of its trials."""
 
     def __init__(self, storage: Path) -> None:
         super().__init__(None, storage)
@@ -63,26 +63,26 @@ class Quick(Store):
         parent: str | None = None,
         seconds: float = 0.0,
     ) -> str:
-        """Start a run; return its id."""
+        """Start a run and return its id; a trial's run gets an id, but is not recorded."""
         if "trial_id" not in tags:
             return super().create(experiment, name, tags, parent, seconds)
         run_id = uuid.uuid4().hex
         self._left_out.add(run_id)
         return run_id
 
-    def log(self, run_id: str, *given: Any, **more: Any) -> None:
-        """Write to a run, if there is one."""
+    def log(self, run_id: str, *args: Any, **options: Any) -> None:
+        """Write to a run unless it is a trial's."""
         if run_id not in self._left_out:
-            super().log(run_id, *given, **more)
+            super().log(run_id, *args, **options)
 
     def set_status(self, run_id: str, status: str) -> None:
-        """Set the status of a run, if there is one."""
+        """Set the status of a run unless it is a trial's."""
         if run_id not in self._left_out:
             super().set_status(run_id, status)
 
 
 class Filled(Sweep):
-    """A sweep whose trials end at once."""
+    """A sweep whose trials end at once, with made-up results."""
 
     quick = False
 
@@ -90,32 +90,32 @@ class Filled(Sweep):
         if self.quick:
             self.recording.store = Quick(self.paths.storage)
         self.reported: dict[str, TrialResult] = {}
-        while (found := self.search.next()) is not None:
-            request, new = found
+        while (proposal := self.search.next()) is not None:
+            request, new = proposal
             self._requested(request, new)
             self._ended(request, self._outcome(request))
             while len(self.state.ended) - len(self.state.recorded) > WAITING:
                 time.sleep(0.1)
 
     def _outcome(self, request: TrialRequest) -> TrialResult:
-        """What a run of its algorithm reported, with scores of its own."""
+        """Return the result of one real run of the trial's algorithm, with random scores that depend on the trial's id."""
         spec = self.search.spec(request)
         kind = f"{spec.algorithm} {request.counted}"
         if kind not in self.reported:
             done = single.execute(spec, None, "cpu", lambda entry: None).result
             done.intermediates = {int(e["round"]): e["val_accuracy"] for e in done.history}
             self.reported[kind] = done
-        found = copy.deepcopy(self.reported[kind])
+        result = copy.deepcopy(self.reported[kind])
         draw = random.Random(request.trial_id)
-        for entry in found.history[1:]:
+        for entry in result.history[1:]:
             entry["val_accuracy"] = draw.random()
             entry["test_accuracy"] = entry["val_accuracy"] + draw.gauss(0, 0.01)
-        found.intermediates = {int(e["round"]): e["val_accuracy"] for e in found.history}
-        return found
+        result.intermediates = {int(e["round"]): e["val_accuracy"] for e in result.history}
+        return result
 
 
 def make(folder: Path, trials: int, entries: int, quick: bool) -> dict[str, Any]:
-    """Make the sweep, of 10 entries or more; what came of it."""
+    """Make the sweep with these trials per entry and 10 or more entries; return its numbers of runs, times and sizes."""
     study = {
         "algorithms": list(ALGORITHMS),
         "datasets": ["digits"],
@@ -148,8 +148,8 @@ def make(folder: Path, trials: int, entries: int, quick: bool) -> dict[str, Any]
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """Seconds, seconds of processors and peak memory of each command, in a process of its own."""
-    found = []
+    """Return the seconds, processor seconds and peak memory of each command that reads the sweep, run in a new process."""
+    rows = []
     for name, words in READING.items():
         began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
         command = [str(Path(sys.executable).with_name("suite")), *words]
@@ -163,8 +163,8 @@ def measure(folder: Path) -> dict[str, Any]:
             "processor_seconds": round(used, 1),
             "peak_megabytes": int(done.stderr.splitlines()[-1]) // 1024,
         }
-        found.append(row)
-    return {"commands": found}
+        rows.append(row)
+    return {"commands": rows}
 
 
 _PEAK = """
@@ -172,24 +172,24 @@ import resource, subprocess, sys
 subprocess.run(sys.argv[1:], check=True)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
 """
-"""Runs a command and says its peak memory in kB last."""
+"""The program that runs a command and prints its peak memory in kB last."""
 
 
 def main() -> None:
-    """Do as the command line says."""
-    args = parser(__doc__)
-    args.add_argument("what", choices=["make", "measure"])
-    args.add_argument("folder", type=Path)
-    args.add_argument("--trials", type=int, default=1000)
-    args.add_argument("--entries", type=int, default=100, help="10 or more")
-    args.add_argument("--quick", action="store_true", help="give no trial a run in MLflow")
-    given = args.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    if given.what == "make":
-        found = make(given.folder, given.trials, given.entries, given.quick)
+    """Make the records of a large sweep, or measure the commands that read them."""
+    options = parser(__doc__)
+    options.add_argument("what", choices=["make", "measure"])
+    options.add_argument("folder", type=Path)
+    options.add_argument("--trials", type=int, default=1000)
+    options.add_argument("--entries", type=int, default=100, help="10 or more")
+    options.add_argument("--quick", action="store_true", help="record no trial in MLflow")
+    args = options.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    if args.what == "make":
+        document = make(args.folder, args.trials, args.entries, args.quick)
     else:
-        found = measure(given.folder)
-    show(found, given.json)
+        document = measure(args.folder)
+    show(document, args.json)
 
 
 if __name__ == "__main__":

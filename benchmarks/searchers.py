@@ -1,10 +1,11 @@
-"""Which search finds good configurations soonest: simulated searches on recorded trials.
+"""Compare how soon searches find good configurations, by simulated searches on recorded trials.
 
     python benchmarks/searchers.py --repetitions 6 --output docs/results/searchers.json --figure docs/results/searchers.svg
 
-A search is the suite's own: its sampler, its lag, its random opening. In the place of training a forest of the scenario's random
-trials answers, without noise. Regret is by how much the best configuration so far is behind the best that is known in the
-scenario, in points of accuracy. Families of data sets weigh alike in all means; intervals are Student's, over families.
+A search is the suite's own, with its sampler, its lag and its random first trials. Instead of training, a random forest predicts the
+accuracy of a configuration without noise; it is fitted to the scenario's recorded trials of random search. Regret is the
+accuracy of the best known configuration of the scenario minus that of the best one so far, in percentage points.
+All families of data sets have equal weight in means; intervals are Student's, over families.
 """
 
 import json
@@ -36,21 +37,20 @@ from trials.run.outcome import Status
 Array = npt.NDArray[Any]
 TRIALS = 40
 BUDGETS = (1, 2, 4, 5, 8, 16, 32)
-"""Budgets that the table shows."""
+"""The numbers of trials that the table shows."""
 SAMPLED = ("tpe", "gp", "random")
 SCENARIO = ["dataset", "model", "heterogeneity"]
 TREES = 50
 LEAST = 20
-"""Search trials that a scenario needs, for a forest to say anything of it."""
+"""The fewest search trials of a scenario to which a forest is fitted."""
 BEST = 3
-"""Configurations of each scenario that the others try, to know how good one can be."""
+"""The number of best configurations of each scenario that are tried in all others, to find the best known accuracy."""
 
 
 class Pair:
-    """An algorithm in a scenario, as a function of the configuration: a forest of what was recorded of it.
-
-    `rows` are its search trials under the settings that most of them have. Diverged ones count as accuracy 0. The ranges are as
-    wide as the values that were tried.
+    """An algorithm in a scenario: a random forest that predicts the accuracy of a configuration from recorded trials. `rows`
+    are the search trials with the most frequent settings. A diverged trial counts as accuracy 0. The ranges of
+    hyperparameters reach from the smallest to the largest value that was tried.
     """
 
     def __init__(self, algorithm: str, scenario: tuple[str, ...], rows: pd.DataFrame) -> None:
@@ -66,13 +66,13 @@ class Pair:
         self.best = float(self.recorded.max())
 
     def predicted(self, configurations: Sequence[Mapping[str, Any]]) -> Array:
-        """The accuracy of configurations: means over trees."""
-        points = np.array([self._point(one) for one in configurations], np.float32)
+        """Return the predicted accuracy of each configuration, as a mean over trees."""
+        points = np.array(list(map(self._point, configurations)), np.float32)
         trees = [tree.tree_.predict(points)[:, 0] for tree in self.forest.estimators_]
         return np.mean(trees, axis=0)
 
     def _point(self, configuration: Mapping[str, Any]) -> list[float]:
-        """A configuration as shares of its ranges; a choice as 0 or 1 each, and -1 for what does not exist."""
+        """Return the features of a configuration: shares of ranges (-1 if a value is missing), and 0 or 1 for each choice."""
         point: list[float] = []
         for name, spec in self.space.searched.items():
             value = configuration.get(name)
@@ -83,19 +83,19 @@ class Pair:
         return point
 
     def search(self, sampler: str, seed: int) -> Array:
-        """The regret after 1, 2, ... trials of a search, in points."""
-        of, space = SAMPLERS[sampler], self.space
+        """Return the regret after 1, 2, ... trials of a simulated search, in percentage points."""
+        sampling, space = SAMPLERS[sampler], self.space
         default = algorithms.resolve(self.algorithm).configured({}).params()
         words = (seed, zlib.crc32(repr((self.algorithm, *self.scenario)).encode()))
 
         def suggested(index: int) -> dict[str, Any]:
             opening = {}
-            if RATE in space.searched and index < random_startup(of, LAG):
+            if RATE in space.searched and index < random_startup(sampling, LAG):
                 share = shared_draw(index - 1, self.scenario, (seed,))
                 opening = {RATE: space.searched[RATE].at(share)}
             return proposer.suggest(index, opening)
 
-        proposer = Proposer(of, space, "maximize", words)
+        proposer = Proposer(sampling, space, "maximize", words)
         proposer.add(0, default)
         scores: list[float] = []
         for index in range(TRIALS):
@@ -108,10 +108,10 @@ class Pair:
 
 
 def _observed(algorithm: str, configurations: Sequence[Mapping[str, Any]]) -> dict[str, Range]:
-    """The algorithm's ranges, as wide as the values that were tried."""
+    """Return the algorithm's ranges, narrowed to the values that were tried."""
     ranges = {}
     for name, spec in algorithms.resolve(algorithm).ranges().items():
-        values = [one[name] for one in configurations if name in one]
+        values = [params[name] for params in configurations if name in params]
         if spec.choices is not None:
             ranges[name] = replace(spec, choices=tuple(sorted(set(values))))
         elif values:
@@ -120,7 +120,7 @@ def _observed(algorithm: str, configurations: Sequence[Mapping[str, Any]]) -> di
 
 
 def random_trials() -> pd.DataFrame:
-    """The random search trials of the tables that ended by themselves, ranked by accuracy."""
+    """Return the recorded trials of random search that finished or diverged, where the metric is accuracy."""
     trials = pd.read_parquet(TABLES)
     ended = trials.status.isin([Status.FINISHED, Status.DIVERGED])
     drawn = trials.study.str.startswith("bank_") & (trials.kind == "search")
@@ -128,15 +128,13 @@ def random_trials() -> pd.DataFrame:
 
 
 def pairs(trials: pd.DataFrame, names: Sequence[str]) -> list[Pair]:
-    """Every algorithm in every scenario that has enough trials of it.
-
-    The best that is known in a scenario is that of its own configurations, of the default one, and of the best of the others.
+    """Return every pair of an algorithm and a scenario with enough trials. The best known accuracy of a pair is over its own
+    configurations, the default one, and the best ones of other scenarios.
     """
-    made = []
+    all_pairs = []
     for name in names:
-        of = trials[trials.algorithm == name]
         own = []
-        for key, rows in of.groupby(SCENARIO, sort=True):
+        for key, rows in trials[trials.algorithm == name].groupby(SCENARIO, sort=True):
             rows = rows[rows.settings == rows.settings.mode()[0]]
             if len(rows) >= LEAST:
                 own.append(Pair(name, tuple(map(str, key)), rows))
@@ -145,14 +143,14 @@ def pairs(trials: pd.DataFrame, names: Sequence[str]) -> list[Pair]:
             candidates += [pair.configurations[i] for i in np.argsort(-pair.recorded)[:BEST]]
         for pair in own:
             pair.best = max(pair.best, float(pair.predicted(candidates).max()))
-        made += own
-    return made
+        all_pairs += own
+    return all_pairs
 
 
 def searchers(
     trials: pd.DataFrame, names: Sequence[str], samplers: Sequence[str], repetitions: int
 ) -> dict[str, Any]:
-    """The regret of every sampler."""
+    """Return the regret of each sampler over all pairs, as means over families, with curves and time per trial."""
     compared = pairs(trials, names)
     families = np.array([pair.family for pair in compared])
     rows, curves = [], {}
@@ -187,22 +185,22 @@ def searchers(
 
 
 def main() -> None:
-    """Entry point."""
-    args = parser(__doc__)
-    args.add_argument("--algorithms", type=listed, help="with commas between; default: all")
-    args.add_argument("--samplers", type=listed, default=list(SAMPLED))
-    args.add_argument("--repetitions", type=int, default=30)
-    args.add_argument("--output", type=Path, help="where to write the document as JSON")
-    args.add_argument("--figure", type=plots.file, help="where to draw it: SVG, PNG or PDF")
-    asked = args.parse_args()
+    """Measure and print, as the command line says."""
+    cli = parser(__doc__)
+    cli.add_argument("--algorithms", type=listed, help="separated by commas; default: all")
+    cli.add_argument("--samplers", type=listed, default=list(SAMPLED))
+    cli.add_argument("--repetitions", type=int, default=30)
+    cli.add_argument("--output", type=Path, help="the JSON file to write")
+    cli.add_argument("--figure", type=plots.file, help="the figure to write: .svg, .png or .pdf")
+    args = cli.parse_args()
     trials = random_trials()
-    names = asked.algorithms or sorted(trials.algorithm.unique())
-    document = searchers(trials, names, asked.samplers, asked.repetitions)
-    if asked.figure:
-        plots.searchers(document, asked.figure)
-    if asked.output:
-        asked.output.write_text(json.dumps(document, indent=1) + "\n")
-    show({key: value for key, value in document.items() if key != "curves"}, asked.json)
+    names = args.algorithms or sorted(trials.algorithm.unique())
+    document = searchers(trials, names, args.samplers, args.repetitions)
+    if args.figure:
+        plots.searchers(document, args.figure)
+    if args.output:
+        args.output.write_text(json.dumps(document, indent=1) + "\n")
+    show({key: value for key, value in document.items() if key != "curves"}, args.json)
 
 
 if __name__ == "__main__":

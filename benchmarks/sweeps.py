@@ -1,11 +1,11 @@
-"""What driving costs: sweeps measured beside the same trials done another way.
+"""Measure what driving a sweep costs, against the same trials run in another way.
 
-    python benchmarks/sweeps.py overhead --study smoke       beside a plain Tune function trainable
-    python benchmarks/sweeps.py packs --study perceptrons    with packs and without, taking turns
-    python benchmarks/sweeps.py parallel --study benchmarks/parallel.yaml    two trials at once, and one
-    python benchmarks/sweeps.py memory --study smoke --set max_concurrent=2     at the peak; Linux
+    python benchmarks/sweeps.py overhead --study smoke       against a plain Tune function trainable
+    python benchmarks/sweeps.py packs --study perceptrons    with packs and without, in turns
+    python benchmarks/sweeps.py parallel --study benchmarks/parallel.yaml    two trials at once against one
+    python benchmarks/sweeps.py memory --study smoke --set max_concurrent=2     peak memory; Linux
 
-Other options of `memory` are those of `suite sweep`.
+`memory` takes all options of `suite sweep`.
 """
 
 import contextlib
@@ -26,12 +26,12 @@ from suite.sweeps.sweep import Sweep
 from trials.run.outcome import Status
 
 PLAIN_TRIALS = 40
-"""How many of the sweep's trials the plain loop runs; it is slow, and its rate is steady."""
+"""The number of the sweep's trials that plain Tune runs: few, since it is slow and its rate is steady."""
 
 
 def overhead(study: str, resources: Resources) -> dict[str, Any]:
-    """Trials per minute of a sweep, recording in MLflow included, and of the same trials as a plain
-    Tune function trainable without actor reuse or records. Both times include Ray's start.
+    """Return the trials per minute of a sweep that records in MLflow, and of some of its trials run by plain Tune. Plain Tune
+    runs a function trainable without actor reuse and records. Both times include the start of Ray.
     """
     name, content = read_study(study, {})
     with scratch() as folder:
@@ -60,10 +60,10 @@ def overhead(study: str, resources: Resources) -> dict[str, Any]:
 
 
 def _plain(specs: list[dict[str, Any]], resources: Resources, folder: Path) -> float:
-    """Seconds for the specs as Tune's documentation would have them run."""
+    """Return the seconds that the trials take when they are run as in Tune's documentation."""
     from ray import tune
 
-    os.environ.pop("TUNE_MAX_PENDING_TRIALS_PG", None)  # the suite's own setting for its searcher
+    os.environ.pop("TUNE_MAX_PENDING_TRIALS_PG", None)  # the suite sets it for its own searcher
     started = time.perf_counter()
     with connect(resources) as cluster:
         tune.Tuner(
@@ -94,10 +94,9 @@ def _train(config: dict[str, Any]) -> None:
 
 
 def packs(study: str, resources: Resources, turns: int) -> dict[str, Any]:
-    """One sweep with packs (`auto`) and without, taking turns; medians, and the ratio of each turn.
-
-    Trials per minute are counted from the first trial's start to the last one's end; seconds are of the whole
-    sweep, with what packs change nothing of: data are loaded, Ray and its workers start.
+    """Return the medians of a sweep with packs of trials (`auto`) and without, run in turns, and the ratio of each turn.
+    Trials per minute are counted from the first trial's start to the last one's end. Seconds are those of the whole sweep,
+    with the start of Ray and the loading of data, which packs do not change.
     """
     name, content = read_study(study, {})
     rates: dict[str, list[float]] = {"auto": [], "1": []}
@@ -105,9 +104,9 @@ def packs(study: str, resources: Resources, turns: int) -> dict[str, Any]:
     with scratch() as folder:
         for turn in range(turns):
             for pack in ("auto", "1") if turn % 2 else ("1", "auto"):
-                given = content.model_copy(update={"pack": pack if pack == "auto" else 1})
+                changed = content.model_copy(update={"pack": pack if pack == "auto" else 1})
                 started = time.perf_counter()
-                ends = _ends(name, given, SweepPaths(folder, f"{turn}-{pack}"), resources)
+                ends = _ends(name, changed, SweepPaths(folder, f"{turn}-{pack}"), resources)
                 seconds[pack].append(time.perf_counter() - started)
                 first = min(line["at"] - line["outcome"]["seconds"] for line in ends)
                 rates[pack].append(60 * len(ends) / (ends[-1]["at"] - first))
@@ -125,8 +124,8 @@ def packs(study: str, resources: Resources, turns: int) -> dict[str, Any]:
 
 
 def parallel(study: str) -> dict[str, Any]:
-    """Trials per minute of one sweep with one and with two single-threaded trials at once, from the first
-    trial's end to the last one's, and their ratio.
+    """Return the trials per minute of a sweep with one and with two single-threaded trials at once, and their ratio. They are
+    counted from the first trial's end to the last one's.
     """
     name, content = read_study(study, {})
     rates = []
@@ -146,16 +145,15 @@ def parallel(study: str) -> dict[str, Any]:
 
 
 def _ends(name: str, study: Study, place: SweepPaths, resources: Resources) -> list[dict[str, Any]]:
-    """Run a sweep; the lines of its journal by which trials ended."""
+    """Run a sweep; return the lines of its journal at which trials ended."""
     Sweep(name, study, place).run(resources)
     lines = [json.loads(line) for line in place.journal.read_text().splitlines()]
     return [line for line in lines if line["event"] == "end"]
 
 
 def memory(study: str, options: list[str]) -> dict[str, Any]:
-    """Peak memory of a whole sweep, in bytes: driver, workers and Ray's own processes together.
-
-    Proportional set sizes (Linux's /proc/PID/smaps_rollup), so that what processes share counts once.
+    """Return the peak memory of a whole sweep in bytes: driver, workers and Ray's own processes together. It is the sum of
+    proportional set sizes (Linux's /proc/PID/smaps_rollup), so shared memory counts once.
     """
     peak = 0
     with scratch() as folder:
@@ -165,12 +163,12 @@ def memory(study: str, options: list[str]) -> dict[str, Any]:
             peak = max(peak, sum(_share(pid) for pid in descendants(process.pid)))
             time.sleep(0.3)
     if process.returncode:
-        raise SystemExit("the sweep that was to be measured failed")
+        raise SystemExit("the measured sweep failed")
     return {"study": study, "options": options, "peak_bytes": peak}
 
 
 def _share(pid: int) -> int:
-    """A process's proportional set size in bytes; 0 when it has ended."""
+    """Return the proportional set size of a process in bytes; 0 if it has ended."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -179,23 +177,23 @@ def _share(pid: int) -> int:
 
 
 def main() -> None:
-    """Entry point."""
-    args = parser(__doc__)
-    args.add_argument("what", choices=("overhead", "packs", "parallel", "memory"))
-    args.add_argument("--study", default="quickstart")
-    args.add_argument("--turns", type=int, default=3, help="packs: how often each runs")
-    asked, options = args.parse_known_args()
-    if asked.what == "memory":
-        found = memory(asked.study, options)
+    """Measure and print, as the command line says."""
+    cli = parser(__doc__)
+    cli.add_argument("what", choices=("overhead", "packs", "parallel", "memory"))
+    cli.add_argument("--study", default="quickstart")
+    cli.add_argument("--turns", type=int, default=3, help="the number of turns of `packs`")
+    args, options = cli.parse_known_args()
+    if args.what == "memory":
+        document = memory(args.study, options)
     elif options:
-        args.error(f"unknown: {' '.join(options)}")
-    elif asked.what == "overhead":
-        found = overhead(asked.study, Resources())
-    elif asked.what == "packs":
-        found = packs(asked.study, Resources(), asked.turns)
+        cli.error(f"unknown: {' '.join(options)}")
+    elif args.what == "overhead":
+        document = overhead(args.study, Resources())
+    elif args.what == "packs":
+        document = packs(args.study, Resources(), args.turns)
     else:
-        found = parallel(asked.study)
-    show(found, asked.json)
+        document = parallel(args.study)
+    show(document, args.json)
 
 
 if __name__ == "__main__":

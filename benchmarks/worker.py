@@ -1,14 +1,13 @@
-"""One federated-learning system under measurement, as a process that runs rounds when told to.
+"""A federated-learning system that is measured, as a process that runs rounds on request.
 
     python benchmarks/loop.py '{"name": "784-10", ...}'
 
-prepares a `Workload`, runs two rounds (that is when compilers compile) and prints `ready`. Each line
-it then reads is a number of seconds: it runs whole rounds for at least so long and prints
-`{"steps": ..., "samples": ..., "seconds": ...}`. When there are no more lines it prints
-`{"peak_bytes": ...}`. All else that it prints goes to standard error.
+prepares a `Workload`, runs two rounds, in which compilers compile, and prints `ready`. Then it reads lines with a number of
+seconds each. For each line it runs whole rounds for at least that time and prints `{"steps": ..., "samples": ..., "seconds":
+...}`. At the end of its input it prints `{"peak_bytes": ...}`. All other output goes to standard error.
 
-Needs only the standard library and NumPy, so that a system can be measured under another interpreter
-that has the system but not the suite (`PYTHONPATH` leads here).
+This module needs only NumPy, so a system can be measured by an interpreter that has the system but not the suite, with this
+folder on the `PYTHONPATH`.
 """
 
 import json
@@ -24,19 +23,19 @@ import numpy as np
 import numpy.typing as npt
 
 LR = 0.01
-"""Everyone's learning rate: small, since there is nothing to learn from random labels."""
+"""The learning rate of all systems: small, since nothing can be learnt from random labels."""
 Round = Callable[[], tuple[int, int]]
-"""Runs a round of FedAvg; the local steps in it, and the samples in these."""
+"""A function that runs a round of FedAvg and returns (local steps, samples in them)."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """FedAvg on random data: client k holds `sizes[k]` samples and goes through them once a round.
+    """FedAvg on random data: client k has `sizes[k]` samples, and trains for one pass over them in a round.
 
-    `per_round` clients, drawn anew each round, take sizes[k] / batch_size steps each, which comes out
-    even; they are averaged by their samples. `model` is a name of the suite's. Samples are N(0, 1)
-    floats of `shape`, or whole numbers below `tokens`; labels are below `classes`. `device` is cpu, or
-    cuda for the suite and the loop; `execution` is the suite's, None its own choice.
+    Each round draws `per_round` clients. A client takes sizes[k] / batch_size steps (a whole number), and models are averaged
+    with weights sizes[k]. `model` is a model's name in the suite. Samples are N(0, 1) floats of `shape`, or integers below
+    `tokens`; labels are integers below `classes`. `device` is cpu, or cuda for the suite and the loop. `execution` is the
+    suite's way to run clients, None for its default.
     """
 
     name: str
@@ -51,38 +50,38 @@ class Workload:
     execution: str | None = None
 
     def written(self) -> str:
-        """The workload as JSON, for a command line."""
+        """Return the workload as JSON, for a command line."""
         return json.dumps(asdict(self))
 
     def data(self) -> list[tuple[npt.NDArray[Any], npt.NDArray[np.int64]]]:
-        """Samples (m, *shape), float32 or int64, and labels (m,) of each client."""
-        rng, found = np.random.default_rng(0), []
+        """Return samples `(m, *shape)`, float32 or int64, and labels `(m,)` of each client."""
+        rng, clients = np.random.default_rng(0), []
         for m in self.sizes:
             size = (m, *self.shape)
             x = rng.integers(0, self.tokens, size) if self.tokens else rng.normal(size=size)
             y = rng.integers(0, self.classes, m)
-            found.append((x if self.tokens else x.astype(np.float32), y))
-        return found
+            clients.append((x if self.tokens else x.astype(np.float32), y))
+        return clients
 
     def draw(self, rng: np.random.Generator) -> list[int]:
-        """The clients of a round."""
+        """Return the clients of a round, drawn without replacement."""
         return rng.choice(len(self.sizes), self.per_round, replace=False).tolist()
 
     def work(self, clients: list[int]) -> tuple[int, int]:
-        """Local steps and samples of a round of these clients."""
+        """Return the numbers of local steps and of samples in a round of these clients."""
         samples = sum(self.sizes[k] for k in clients)
         return samples // self.batch_size, samples
 
 
 def read(text: str) -> Workload:
-    """The workload that `written` gave the text of."""
+    """Return the workload from its JSON text."""
     content = json.loads(text)
     content |= {name: tuple(content[name]) for name in ("shape", "sizes")}
     return Workload(**content)
 
 
 def serve(prepare: Callable[[Workload], Round]) -> None:
-    """Be the worker of the module's docstring; the workload is the first argument."""
+    """Prepare the workload in the first argument, then answer the lines of the input as the module's docstring describes."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     run_round = prepare(read(sys.argv[1]))
@@ -96,7 +95,7 @@ def serve(prepare: Callable[[Workload], Round]) -> None:
 
 
 def measured(run_round: Round, seconds: float) -> dict[str, float]:
-    """Whole rounds, at least one, for at least `seconds`."""
+    """Run whole rounds, at least one, for at least `seconds`; return the steps, samples and seconds."""
     steps = samples = 0
     started = time.perf_counter()
     while True:

@@ -1,1 +1,1 @@
-"""What came out: leaderboards made of recorded runs. Reads records, never trains; no torch."""
+"""Leaderboards and pages made from recorded runs. Nothing here trains a model or imports torch."""

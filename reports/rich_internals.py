@@ -1,6 +1,6 @@
-"""All uses of Rich's private names, with the reason: what Rich offers no public way to.
+"""The only use of a private name of Rich, for which Rich has no public replacement.
 
-A version of Rich may take it away. `tests/test_private_names.py` says so in words.
+A later version of Rich may remove the name; `tests/test_private_names.py` then fails with an explanation.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from rich import control
 
 
 def spell_out(table: Mapping[int, str]) -> None:
-    """Have Rich print these characters as the table spells them, from now on. By itself it drops only some control
-    characters, and no marks of direction.
+    """Make Rich replace characters (by code point) with the texts of the table, in all that it prints from now on. Without
+    this Rich drops a few control characters and prints all others, direction marks among them.
     """
     control._CONTROL_STRIP_TRANSLATE.update(table)  # type: ignore[arg-type]

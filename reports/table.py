@@ -1,7 +1,7 @@
-"""Tables and documents as data: terminals, Markdown and pages draw the same ones, each in its own way.
+"""Tables and documents as plain data, which terminals, Markdown and HTML pages all draw.
 
 `reports.terminal` draws a table on a terminal, `markdown` here writes it as text, and the macro `table` of
-`reports/templates/macros.html` puts it on a page. In texts `x` is code and **x** is bold.
+`reports/templates/macros.html` puts it on a page. Within a text `x` is code and **x** is bold.
 """
 
 import re
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Characters that move a cursor or reverse the order of letters, except tabs and ends of lines."""
+"""Invisible characters that move a cursor or reverse the order of letters; tabs and line breaks are not among them."""
 
 
 def visible(text: str) -> str:
-    """Return text without `UNSEEN` signs, which can make a name look like another."""
+    """Return the text without its invisible characters (`UNSEEN`), which can make one name look like another."""
     return UNSEEN.sub("", text)
 
 
 class ColumnKind(Enum):
-    """The content of a column: numbers, which are never broken, words, or a name, which may be broken anywhere."""
+    """The kind of a column: numbers (never broken over lines), words (broken between words), names (broken anywhere)."""
 
     NUMBER = auto()
     WORDS = auto()
@@ -33,8 +33,8 @@ class ColumnKind(Enum):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. Numbers stand at the right, the rest at the left. `better` is 1 where a larger value is
-    better and -1 where a smaller one is: a page sorts by it, best first. `look` is a class of the style sheet.
+    """A column of a table: numbers are aligned to the right, words and names to the left. When a page sorts by the column
+    the best value comes first: the largest if `better` is 1, the smallest if it is -1. `look` is a CSS class.
     """
 
     head: str
@@ -45,8 +45,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A text of a table with what a page adds: the `value` that it sorts by, an address, the block of code that opens
-    below it, a drawing, and a class of the style sheet.
+    """A cell of a table. Only pages use more than its text: the `value` to sort by, the address of a link (`href`), and code
+    that opens below the text. `drawing` has the numbers of a small picture of an interval; `look` is a CSS class.
     """
 
     text: str
@@ -62,7 +62,7 @@ Cells = Sequence[str | Cell]
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a table. `best` rows stand out; a page's filter searches `words`."""
+    """A row of a table. Rows that are `best` are highlighted; the filter of a page searches the text `words`."""
 
     cells: Cells
     best: bool = False
@@ -70,7 +70,7 @@ class Line:
 
     @property
     def full(self) -> list[Cell]:
-        """Return the row's cells, also of plain texts."""
+        """Return the cells of the row, with plain strings wrapped as `Cell`."""
         return [cell if isinstance(cell, Cell) else Cell(cell) for cell in self.cells]
 
     @property
@@ -81,8 +81,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its title, a `small` addition to the title, text that is `said` above, and `notes` below. The first
-    `essential` columns stay on the narrowest terminal (default: all). A page sorts a `sortable` one.
+    """A table with its title, a `small` addition to the title, and `notes` below it. The sentences `said` stand above the
+    table on a page, and below it in text. A narrow terminal leaves out the last columns; the first `essential` ones (default:
+    all) stay as long as they fit. Readers of a page can sort the rows by a column if the table is `sortable`.
     """
 
     columns: Sequence[Column]
@@ -98,43 +99,43 @@ class Table:
 
     @property
     def headline(self) -> str:
-        """Return the title with its addition, as text."""
+        """Return the title, followed by the small addition in brackets if there is one."""
         return f"{self.title} ({self.small})" if self.small else self.title
 
     @property
     def header(self) -> int:
-        """Return the place of the column that names the rows: the first name."""
+        """Return the index of the first column of names, whose cells are row headers on a page; 0 if no column holds names."""
         kinds = [column.kind for column in self.columns]
         return kinds.index(ColumnKind.NAME) if ColumnKind.NAME in kinds else 0
 
 
 def table(columns: Sequence[Column | str], rows: Iterable[Cells], **more: Any) -> Table:
-    """Return a table of plain rows. A column given only by its head holds names if it is the first, else words."""
+    """Return a table of rows of texts or cells. A column that is only a string holds names if it is the first, else words."""
     heads = []
-    for place, column in enumerate(columns):
-        kind = ColumnKind.WORDS if place else ColumnKind.NAME
+    for i, column in enumerate(columns):
+        kind = ColumnKind.WORDS if i else ColumnKind.NAME
         heads.append(Column(column, kind) if isinstance(column, str) else column)
     lines = [Line(row, words=" ".join(Line(row).texts)) for row in rows]
     return Table(heads, lines, **more)
 
 
 def plain(text: str) -> str:
-    """Return text that Markdown shows as it is: within one cell of a table, without HTML."""
+    """Return the text escaped for a cell of a Markdown table: on one line, with `|` and HTML tags escaped."""
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text.replace("|", "\\|").replace("\n", " "))
 
 
 def frame(records: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
-    """Return a data frame with a row per record. A mapping in a record becomes columns `params.lr`, `params.mu`, ...;
-    missing values are NaN.
+    """Return a data frame with one row per record. A mapping in a record, such as `params`, becomes the columns `params.lr`,
+    `params.mu`, ...; missing values are NaN.
     """
-    import pandas as pd  # half a second, for those who ask for a table
+    import pandas as pd  # here, since importing it takes half a second
 
     return pd.json_normalize(list(map(dict, records)), max_level=1)
 
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading, of Markdown alone."""
+    """A heading; pages do not draw it, only Markdown has it."""
 
     text: str
     level: int = 3
@@ -142,7 +143,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; `look` is a class of the style sheet."""
+    """A paragraph, with an optional CSS class (`look`)."""
 
     text: str
     look: str = ""
@@ -151,7 +152,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Items:
-    """A list below its title, of Markdown alone."""
+    """A bulleted list with an optional title; only Markdown has it."""
 
     texts: Sequence[str]
     title: str = ""
@@ -159,7 +160,7 @@ class Items:
 
 @dataclass(frozen=True)
 class CodeBlock:
-    """Commands, or a file, of Markdown alone."""
+    """A block of commands, or the text of a file; only Markdown has it."""
 
     text: str
 
@@ -168,7 +169,7 @@ Block = Heading | Text | Items | CodeBlock | Table
 
 
 def markdown(blocks: Iterable[Block]) -> str:
-    """Return blocks as Markdown, a blank line between them."""
+    """Return headings, paragraphs, lists, code and tables as Markdown text, separated by blank lines."""
     parts: list[str] = []
     for block in blocks:
         match block:

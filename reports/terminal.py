@@ -1,7 +1,7 @@
-"""Tables for a terminal in which no number is ever cut.
+"""Tables that fit the width of a terminal without cutting any number.
 
-Where a whole table has no room, its heads wrap, then its last columns are left out, and only then names fold. A line
-names the columns left out.
+A table that is too wide first wraps its column heads, then leaves out its last columns, and only then breaks names over
+several lines. A line of text below lists the columns that were left out.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -17,13 +17,13 @@ from rich.text import Text
 from reports.table import Column, ColumnKind, Table
 
 COMFORT = 24
-"""Characters that a column of words keeps, if it needs them, before another column is left out for it."""
+"""The width in characters that a column of words keeps, if its texts are that long, while other columns are left out."""
 FOLDED = 8
-"""Characters that a name keeps on each of its lines."""
+"""The fewest characters of a name on one line."""
 
 
 class _Widths(NamedTuple):
-    """The widths that a column can have: with names `folded`, with its cells `whole`, with its head on one line too."""
+    """The widths that a column can have: its texts `folded` over lines, its cells `whole`, or its head on `one_line` too."""
 
     folded: int
     whole: int
@@ -39,9 +39,9 @@ def fitted(
     styles: Iterable[str | None] = (),
     ends: Container[int] = (),
 ) -> tuple[RichTable, list[str]]:
-    """Return a table of at most `width` characters, and the heads of the columns left out of it: the last ones,
-    and none of the first `essential` ones while those fit with their names folded. Below the rows `ends` a line is
-    drawn.
+    """Return a table of at most `width` characters, and the heads of the columns that have no room in it. The last columns
+    are left out first. The first `essential` ones all stay if they fit with their names broken over lines. Rows have these
+    Rich `styles`; a rule is drawn below each row whose index is in `ends`.
     """
     cells = zip(*rows, strict=True) if rows else [()] * len(columns)
     widths = _widths(list(map(_measured, columns, cells)), width, essential)
@@ -56,7 +56,7 @@ def fitted(
 
 
 def drawn(content: Table, width: int) -> tuple[RichTable, list[str]]:
-    """Return `fitted` for a table, whose best rows are bold; its title is left to the caller."""
+    """Return a Rich table of at most `width` characters without a title, best rows in bold, and the heads of omitted columns."""
     essential = len(content.columns) if content.essential is None else content.essential
     rows, styles = [], []
     for line in content.lines:
@@ -66,8 +66,8 @@ def drawn(content: Table, width: int) -> tuple[RichTable, list[str]]:
 
 
 def left_out(heads: Iterable[str], elsewhere: str) -> list[Text]:
-    """Return the line that says which columns a terminal has no room for, and which options show them; none
-    where there is room for all.
+    """Return a line that lists the columns left out of a narrow terminal, and the option (`elsewhere`) that shows them.
+    The list is empty where no column was left out.
     """
     names = ", ".join(dict.fromkeys(heads))
     text = f"This terminal is too narrow for: {names}. {elsewhere} shows all."
@@ -88,22 +88,22 @@ def _measured(column: Column, cells: Sequence[str]) -> _Widths:
 
 
 def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]:
-    """Return the widths of the first columns, of as many as there is room for."""
-    # Columns go one by one, but names fold before an essential one goes.
+    """Return the widths of the first columns that fit into `width` characters; the list is empty if there are no columns."""
+    # Columns are left out one by one; names are broken over lines before an essential column is left out.
     counts = [*product(range(len(columns), essential - 1, -1), ["whole"])]
     counts += product(range(min(essential, len(columns)), 0, -1), ["folded"])
     for count, least in counts:
         low = [*map(attrgetter(least), columns[:count])]
-        # Each column has a line and two blanks beside its cells.
+        # Each column takes three characters beside its text: a rule and two blanks.
         room = width - 3 * count - 1
         if sum(low) <= room or (count, least) == (1, "folded"):
             break
     else:
         return []
-    # What room remains is shared out: who needs least comes first, and leaves the rest to the others.
+    # Share the remaining room: the columns that need least come first, so what they do not use goes to the others.
     spare = room - sum(low)
-    short = sorted(range(count), key=lambda i: columns[i].one_line - low[i])
-    for left, i in zip(range(count, 0, -1), short, strict=True):
+    by_need = sorted(range(count), key=lambda i: columns[i].one_line - low[i])
+    for left, i in zip(range(count, 0, -1), by_need, strict=True):
         more = min(columns[i].one_line - low[i], max(0, spare) // left)
         low[i] += more
         spare -= more

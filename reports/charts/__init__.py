@@ -1,1 +1,1 @@
-"""Charts: what they show, how they look, and one file for each kind."""
+"""Charts: what they show, how they look, and how they become files."""

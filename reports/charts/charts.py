@@ -1,7 +1,7 @@
-"""All charts: intervals, average ranks, curves of test scores, the best so far against the budget, published against measured.
+"""All charts: intervals, average ranks, curves of test scores, best score against search trials, published against measured.
 
-A chart is a Vega-Lite specification, plain data: the page draws it in the browser, where it answers to the
-mouse, and `reports.charts.drawing` draws the same one as SVG, PNG and PDF. Shares are in percent, as in tables.
+A chart is a Vega-Lite specification, which is plain data. A page draws it in the browser, where it reacts to the mouse;
+`reports.charts.drawing` draws the same specification as SVG, PNG and PDF. Shares are shown in percent, as in tables.
 """
 
 import json
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 def unit(metric: str) -> int:
-    """Return the factor by which charts show scores of a metric."""
+    """Return the factor for scores of a metric in charts: 100 if they are shown in percent, else 1."""
     return 100 if percent(metric) else 1
 
 
 def dots(rows: Sequence[Row], look: Look) -> Spec:
-    """Draw scores and their intervals, best first."""
+    """Return a chart of the rows' mean scores and their 95 % intervals, in the order of the rows."""
     factor = unit(rows[0].metric)
     values: list[tuple[str, float, float, float]] = []
     for row in rows:
@@ -54,14 +54,14 @@ def dots(rows: Sequence[Row], look: Look) -> Spec:
 
 
 def ranks(across: Across, look: Look) -> Spec:
-    """Draw average ranks over families of data sets and their intervals, best first."""
+    """Return a chart of average ranks over families of data sets with their 95 % intervals, best first."""
     ends = across.rank_low, across.rank_high
     values = zip(across.algorithms, across.ranks, *ends, strict=True)
     return _intervals([*values], look, "average rank")
 
 
 def _intervals(values: Sequence[tuple[str, float, float, float]], look: Look, title: str) -> Spec:
-    """Draw points (algorithm, mean, low, high) with the lines between their ends, one below the other."""
+    """Return a chart with a line per algorithm, one below the other, from values (algorithm, mean, low, high)."""
     points = []
     for name, *numbers in values:
         place = zip(("mean", "low", "high"), map(number, numbers), strict=True)
@@ -93,7 +93,7 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class Trace:
-    """The line of one algorithm: `y` at each `x`, with the interval around it where there is one."""
+    """The curve of one algorithm: `y` at each `x`, with a band from `low` to `high` if it has one."""
 
     algorithm: str
     x: Sequence[float]
@@ -109,8 +109,9 @@ def lines(
     better: int,
     interpolate: str = "linear",
 ) -> Spec:
-    """Draw lines with their bands; `titles` are those of the axes, across first, and `better` is
-    -1 where less is. The vertical axis holds the leaders; Shift and the wheel show the others.
+    """Return a chart of curves with their bands; `titles` are those of the horizontal and the vertical axis. `better` is 1 if
+    more is better and -1 if less is. The vertical axis is fitted to the leading curves; on a page, Shift and the mouse wheel
+    zoom out to the others.
     """
     span = leaders_span(traces, better)
     points = []
@@ -135,7 +136,7 @@ def lines(
 
 
 def _layers(look: Look, titles: tuple[str, str], span: Span, interpolate: str) -> list[Spec]:
-    """Return the layers of bands, lines, and the point nearest to the pointer."""
+    """Return the layers of a chart of curves: bands, lines, and the point nearest to the pointer with its tooltip."""
     across: Spec = {"field": "x", "type": "quantitative", "title": titles[0]}
     across |= {"scale": {"nice": False, "zero": False}, "axis": {"grid": False, "tickCount": 6}}
     up: Spec = {"type": "quantitative", "title": None, "axis": {"tickCount": 5}}
@@ -144,7 +145,7 @@ def _layers(look: Look, titles: tuple[str, str], span: Span, interpolate: str) -
     near = {"type": "point", "on": "pointerover", "nearest": True, "clear": "pointerout"}
     zoom = {"type": "interval", "zoom": "wheel![event.shiftKey]"}  # the wheel alone moves the page
     opacity = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 0}
-    # The point is the datum of the area around it: Vega-Lite's own tooltips look for names in the area.
+    # A point is nested as `datum` in the area around it, where Vega-Lite's own tooltips would not find its fields.
     it = "(datum.datum || datum)"
     half = f"({it}.high - {it}.low) / 2"
     score = f"format({it}.y, '.4~g') + ({half} > 0 ? ' ± ' + format({half}, '.2~g') : '')"
@@ -180,8 +181,9 @@ def _layers(look: Look, titles: tuple[str, str], span: Span, interpolate: str) -
 
 
 def leaders_span(traces: Sequence[Trace], better: int) -> Span:
-    """Return the part of the vertical axis that shows the last two thirds of the leaders' lines and bands. Leaders are the
-    better half by their last values, at least three. Errors may start at any size, so it shows 0 and 95 % of their values.
+    """Return the ends of the vertical axis, which show the last two thirds of the leaders' curves and bands. Leaders are the
+    better half of the curves by their last finite values, at least three. If less is better, the axis reaches from 0 to a
+    little above the 95 % quantile of these values, since errors may start very high. Without values it is (0, 1).
     """
     ended = []
     for trace in traces:
@@ -201,15 +203,16 @@ def leaders_span(traces: Sequence[Trace], better: int) -> Span:
 
 
 def curves(runs: Sequence[Curve], look: Look, metric: str, against: str) -> Spec:
-    """Draw means with a band of their 95 % intervals, over the tunings, partitions, splits or seeds that the interval of
-    a score is over (`reports.leaderboard.replication`), against rounds or bytes.
+    """Return a chart of each algorithm's mean test score at every evaluation, with a band of its 95 % interval. Scores are
+    drawn `against` "rounds" or "bytes" (in MB). The intervals are over the same factor as those of the leaderboard
+    (`reports.leaderboard.replication`).
     """
     traces = []
     for name in dict.fromkeys(curve.algorithm for curve in runs):
         seeds = [curve for curve in runs if curve.algorithm == name]
         draws = [Draw(*curve.replicate, curve.seed) for curve in seeds]
         numbers = []
-        # zip ends with the shortest run: only evaluations that all seeds had have a mean.
+        # zip ends with the shortest run, since only evaluations that all runs have can be averaged.
         for scores in zip(*(curve.scores for curve in seeds), strict=False):
             estimate = mean_of(dict(zip(draws, scores, strict=True)))
             numbers.append((estimate.mean, estimate.half() or 0.0))
@@ -225,7 +228,7 @@ def curves(runs: Sequence[Curve], look: Look, metric: str, against: str) -> Spec
 
 
 def budget(best: Mapping[str, Sequence[float]], look: Look, metric: str) -> Spec:
-    """Draw the best so far of each algorithm, scores of a metric, against search trials."""
+    """Return a chart of each algorithm's best validation score so far against the number of search trials."""
     traces = []
     for name, values in best.items():
         scores = [unit(metric) * value for value in values]
@@ -235,10 +238,10 @@ def budget(best: Mapping[str, Sequence[float]], look: Look, metric: str) -> Spec
 
 
 def best_so_far(trials: "pd.DataFrame", up: bool) -> list[float]:
-    """Return the best validation score of the first 1, 2, ... trials; nan until one was scored at full
-    rounds. An entry with several searches has their mean.
+    """Return the best validation score among the first 1, 2, ... trials, as the mean over several searches. A score is NaN
+    until a trial has finished all rounds. `up` says that more is better.
     """
-    # Pruned and diverged trials tell nothing of full rounds: the line goes on as it was.
+    # Pruned and diverged trials have no score at full rounds, so the best score stays as it was.
     curves = []
     for _, search in trials.sort_values("number").groupby("replicate"):
         scores = search["val_score"].astype(float).where(search["status"] == "finished")
@@ -247,19 +250,20 @@ def best_so_far(trials: "pd.DataFrame", up: bool) -> list[float]:
 
 
 SIDE, COLUMNS = 170, 3
-"""Pixels of a plot, and plots beside each other."""
+"""The size of a plot in pixels, and the number of plots in a row of the figure."""
 LOOKS = {
     "reproduced": (HUES[2], "circle"),
     "direction only": (HUES[1], "triangle-up"),
     "not under these settings": (HUES[3], "cross"),
     "too noisy to say": (HUES[0], "diamond"),
 }
-"""Colour and shape of each verdict."""
+"""The colour and the shape of each verdict."""
 
 
 def published(drawn: Iterable[tuple[str, Mapping[str, Any]]]) -> Spec:
-    """Draw papers' numbers beside the measured ones, as `reports.claims.page.drawn` gives them: percents and
-    points on even scales, all else on logarithmic ones. What has no unit has a plot for each metric.
+    """Return a figure of published against measured numbers, with a plot per paper and unit, or per metric without a unit.
+    `drawn` has (paper, number) pairs as `reports.claims.page.drawn` yields them. Percents and points have linear scales, all
+    other units logarithmic ones unless a value is 0 or negative.
     """
     plots: dict[tuple[str, str], list[Spec]] = {}
     for paper, dot in drawn:
@@ -278,7 +282,7 @@ def published(drawn: Iterable[tuple[str, Mapping[str, Any]]]) -> Spec:
 
 def _plot(paper: str, unit: str, points: list[Spec]) -> Spec:
     values = [point[axis] for point in points for axis in ("x", "y")]
-    # Rounds to a target range over decades, shares do not.
+    # Rounds to a target and losses span several powers of ten; percents do not.
     log = unit not in ("%", "points") and min(values) > 0
     low, high = min(values), max(values)
     room = 0.03 * (high - low) or 1.0

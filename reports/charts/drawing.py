@@ -1,4 +1,4 @@
-"""Charts as files and as part of a page, by vl-convert: Vega and Vega-Lite without a browser."""
+"""Charts drawn as files and for pages, by vl-convert, which runs Vega-Lite without a browser."""
 
 import json
 import re
@@ -12,23 +12,23 @@ import vl_convert
 from reports.charts.style import FAINT, INK, PAPER, WIDTH, Chart, Spec, slug
 
 SIGN = "made by suite-fl"
-"""The text in every page and figure written as a file, by which it is recognised."""
+"""The text in every page and figure that the project writes, by which its files are recognised."""
 VEGA_LITE = "6.4"
 FORMS = ("svg", "png", "pdf")
 SCRIPT = "window.vegaEmbed = vegaEmbed;"
-"""The parts of the libraries that a page uses."""
+"""The code for which the page's script bundles the libraries."""
 STILL = 320
-"""Pixels of a plot in a still picture: on a telephone its text is not much smaller than a page's."""
+"""The width in pixels of a plot without script: narrow, so that its text stays readable on a telephone."""
 UNUSED = re.compile(
     r' (?:aria-\w+|role|class|pointer-events|font-family|stroke-miterlimit|version|xmlns(?::\w+)?)="[^"]*"'
     r'| opacity="1"'
     r'|<path [^>]*(?:d=""|d="M0,0h0v0h0Z")[^>]*/>|<desc>.*?</desc>|<rect [^>]*/>(?=<g)'
 )
-"""The attributes and elements that a still picture does not need in a page, its background among them."""
+"""Attributes and elements of an SVG, such as its background, that a picture within a page does not need."""
 
 
 def files(charts: Iterable[Chart], forms: Iterable[str] = FORMS) -> dict[str, bytes]:
-    """Return the charts drawn in these forms by file name, each with `SIGN` in it."""
+    """Return the charts drawn in each of these forms (`svg`, `png`, `pdf`), as content by file name."""
     wanted, content = list(forms), dict[str, bytes]()
     for chart in charts if wanted else ():
         text = svg(chart.spec)
@@ -37,9 +37,9 @@ def files(charts: Iterable[Chart], forms: Iterable[str] = FORMS) -> dict[str, by
 
 
 def svg(spec: Spec) -> str:
-    """Return the specification drawn as SVG, without what only the pointer makes visible."""
+    """Return the chart of a specification as SVG text, without the parts that appear only under the pointer."""
     text = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
-    # Vega counts its clip paths on from chart to chart.
+    # Vega numbers clip paths on from chart to chart; numbered anew, a chart's file is the same in any order.
     for i, name in enumerate(dict.fromkeys(re.findall(r"clip\d+", text))):
         text = re.sub(rf"{name}\b", f"c{i}", text)
     text = re.sub(r'<path [^>]*opacity="0"[^>]*/>', "", text)
@@ -47,20 +47,20 @@ def svg(spec: Spec) -> str:
 
 
 def drawn(text: str, form: str) -> bytes:
-    """Return an SVG as `svg`, `png` or `pdf`."""
+    """Return an SVG text as the content of a file in the form `svg`, `png` or `pdf`, with `SIGN` in it."""
     if form == "svg":
         return text.encode()
     if form == "pdf":
         return vl_convert.svg_to_pdf(text) + f"% {SIGN}\n".encode()
-    # A PNG names its maker in a text chunk before its last, empty one.
+    # A PNG names the software in a text chunk, which is inserted before the last chunk (12 bytes).
     png, body = vl_convert.svg_to_png(text, scale=1.5), b"tEXtSoftware\0" + SIGN.encode()
     chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
     return png[:-12] + chunk + png[-12:]
 
 
 def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
-    """Return charts as a page holds them, in its colours: a specification for its script, and a still picture that is
-    seen until the script draws, or where none runs.
+    """Return each chart as a page needs it: name, title, description, specification (`spec`) and an SVG picture (`still`).
+    The picture is shown until the page's script has drawn the specification, or always if no script runs.
     """
     content = []
     for chart in charts:
@@ -71,7 +71,7 @@ def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
         still = UNUSED.sub("", svg(narrow))
         # Tenths of a pixel are enough.
         still = re.sub(r"-?\d+\.\d{2,}", lambda digits: f"{float(digits[0]):.1f}", still)
-        # Ids are of the whole page: each chart's clip paths have its name before theirs.
+        # Ids must be unique on the page, so each chart's clip paths are prefixed with its name.
         still = re.sub(r'(?<=[#"])(c\d+)(?=[")])', rf"{slug(chart.name)}-\1", still)
         size = r'<svg aria-hidden="true" style="max-width:\1px"'
         still = _themed(re.sub(r'^<svg width="(\d+)" height="\d+"', size, still))
@@ -80,7 +80,7 @@ def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
 
 
 def _themed(text: str) -> str:
-    """Return a drawing or specification in the colours of a page."""
+    """Return a drawing or specification with its colours of text, grids and background replaced by the page's CSS variables."""
     for colour, name in ((INK, "ink"), (FAINT, "faint"), (PAPER, "paper")):
         text = text.replace(colour, f"var(--{name})")
     return text
@@ -88,6 +88,6 @@ def _themed(text: str) -> str:
 
 @cache
 def script() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script, which takes a second to make."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script; bundling takes a second, so the result is cached."""
     bundle = vl_convert.javascript_bundle(SCRIPT, vl_version=VEGA_LITE)
     return bundle.replace("</script", "<\\/script")

@@ -1,4 +1,4 @@
-"""How charts look: the same colours, dashes and type in all, on pages and in files."""
+"""The look of charts: the same colours, dashes and fonts in all charts, on pages and in files."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,22 +10,22 @@ from reports.wording.words import short
 from trials.algorithms import ALGORITHMS
 
 INK, FAINT, PAPER = "#1b1f24", "#c8ccd1", "#fffffe"
-"""Colours of text and axes, of rules and grids, of the background. Nothing else has them, so that a page can replace them."""
+"""The colours of text, of axes and grids, and of the background. Nothing else has these colours, so a page can replace them."""
 HUES = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9")
-"""Okabe and Ito's colours that can be told from white and from black."""
+"""The colours of Okabe and Ito (readable by the colour-blind) that stand out from white and from black."""
 GREY = "#8a8d91"
-"""The colour of what is not ranked."""
+"""The colour of methods without a rank."""
 FIRST = ("fedavg", "fedprox", "safl", "folb", "fedagg", "fedumf")
-"""The papers' methods and what all compare with: each has a colour of its own and an unbroken line."""
+"""The methods of the papers, and those that all papers compare with: each has a different colour and an unbroken line."""
 DASHES = ((1, 0), (7, 2), (2, 2), (8, 2, 2, 2), (2, 5))
 WIDTH, HEIGHT = 420, 240
-"""Pixels of a plot."""
+"""The size of a plot in pixels."""
 LEADERS = 0.5
-"""The share of the algorithms, best first, that are the leaders."""
+"""The share of the algorithms, best first, to whose values a chart's scale is fitted."""
 
 Spec = dict[str, Any]
 Look = Mapping[str, tuple[str, Sequence[int]]]
-"""Colour and dash of each algorithm."""
+"""The colour and the dash pattern of each algorithm."""
 CONFIG: Spec = {
     "font": "system-ui, 'DejaVu Sans', sans-serif",
     "background": PAPER,
@@ -48,7 +48,7 @@ CONFIG: Spec = {
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart, its file name without ending, its title, and its description for those who cannot see it."""
+    """A chart: its file name without ending, its title, a description for screen readers, and its Vega-Lite specification."""
 
     name: str
     title: str
@@ -57,14 +57,12 @@ class Chart:
 
 
 def styles(algorithms: Iterable[str], unranked: Collection[str] = ()) -> Look:
-    """Return colour and dash of each algorithm. The project's own have the same on every page; those never ranked are
-    grey.
-    """
+    """Return the colour and the dash pattern of each algorithm: the same on every page for the project's own, grey if `unranked`."""
     names = list(dict.fromkeys(algorithms))
     pairs = [(hue, dash) for dash, hue in product(DASHES, HUES)]
     ours = [*FIRST, *(name for name in ALGORITHMS if name not in FIRST)]
     chosen = dict[str, tuple[str, Sequence[int]]](zip(ours, pairs, strict=False))
-    # Others take what none of those on this page has.
+    # Other algorithms get styles that no algorithm on this page has.
     free = cycle([pair for pair in pairs if pair not in map(chosen.get, names)] or pairs)
     for name in sorted({*names} - chosen.keys()):
         chosen[name] = next(free)
@@ -72,23 +70,23 @@ def styles(algorithms: Iterable[str], unranked: Collection[str] = ()) -> Look:
 
 
 def slug(text: str) -> str:
-    """Return text as part of a file name or an id."""
+    """Return the text in lower case, with a dash for all but letters and digits, for file names and ids."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def top(spec: Spec) -> Spec:
-    """Return a specification that stands alone."""
+    """Return the parts of a chart as a complete Vega-Lite specification, with its schema and style."""
     schema = "https://vega.github.io/schema/vega-lite/v6.json"
     return {"$schema": schema, "config": CONFIG, **spec}
 
 
 def scale(look: Look, channel: str) -> Spec:
-    """Return the encoding of algorithms as `color`, or as `strokeDash` of lines."""
+    """Return the Vega-Lite encoding of algorithms by `color`, or by `strokeDash`."""
     part = {"color": 0, "strokeDash": 1}[channel]
     names, chosen = [*map(short, look)], [style[part] for style in look.values()]
     return {"field": "algorithm", "type": "nominal", "scale": {"domain": names, "range": chosen}}
 
 
 def number(value: float) -> float:
-    """Return a number as a page carries it: six digits are more than its pixels."""
+    """Return the value rounded to six significant digits, which are finer than a plot's pixels and keep pages small."""
     return float(f"{value:.6g}")

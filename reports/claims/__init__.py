@@ -1,1 +1,1 @@
-"""Published against measured."""
+"""Published against measured: numbers and statements of papers, judged by runs of the suite."""

@@ -1,6 +1,6 @@
-"""A reproduction: a paper, its rows, their numbers and statements, each with its verdict.
+"""A reproduction of a paper: the rows of its tables, with a verdict on each number and statement.
 
-These models are what `suite reproduce` writes as JSON and what its pages are made of.
+`suite reproduce` writes these models as JSON and makes its pages from them.
 """
 
 import math
@@ -29,13 +29,13 @@ from reports.claims.verdicts import (
 )
 
 UNMEASURED, WORDS_ONLY = "the suite does not measure it", "not put into numbers"
-"""Reasons why a number or statement has no verdict though its row ran."""
+"""Reasons why a number or statement has no verdict although its row was run."""
 
 
 class Statement(BaseModel):
-    """A paper's statement about two methods: metric(of) - times * metric(to) is <, >, <=, >= `by`, or ~ 0.
-
-    `of` and `to` are methods, or differences "A - B". The default metric is the row's first. Without `of` nothing is judged.
+    """A paper's statement about two methods: metric(`of`) - `times` * metric(`to`) is <, >, <=, >= or ~ (about) `by`. `of`
+    and `to` name a method, or a difference "A - B" of two; without both of them there is no verdict. The default metric is
+    the first of the row's that the suite measures.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -50,15 +50,15 @@ class Statement(BaseModel):
 
     @property
     def why_not(self) -> str:
-        """The reason why no run can judge it, "" where one can."""
+        """The reason why no run can show whether the statement holds; "" if a run can."""
         if self.of is None or self.to is None:
             return WORDS_ONLY
         return "" if self.metric is None or metric_or_none(self.metric) else UNMEASURED
 
 
 class Judged(Measured):
-    """A printed number of a `method`, or a statement that a paper `says` (then `measured` is the mean difference), with
-    the verdict.
+    """A printed number of a `method`, or a statement that a paper `says`, with its verdict. For a statement, `measured` is the
+    mean of the difference that it is about.
     """
 
     metric: str
@@ -67,18 +67,19 @@ class Judged(Measured):
     published: str = ""
     verdict: str
     reason: str = ""
-    by_seed: dict[int, float | None] = {}  # null where a run never got there
+    by_seed: dict[int, float | None] = {}  # JSON has null where a value is infinite
 
     @property
     def value(self) -> float | None:
-        """The printed number; None for one that was never reached."""
+        """The printed number; None if the paper prints "never", and for statements."""
         text = self.published.rpartition(" ")[2]
         return None if text in ("", "never") else float(text)
 
 
 class JudgedRow(BaseModel):
-    """A row of a paper's table, with its runs. `note` says which runs are missing, or why none ran. Each of `settings`
-    has a `method` (None: all), a `name`, a `value`, and `chosen_because` (None: the paper states it).
+    """A row of a paper's table with the verdicts from its runs. `note` says which runs are missing, or why there are none.
+    Each of the `settings` has a `method` (None: for all), a `name`, a `value`, and the reason `chosen_because` (None: the
+    paper states the value). `reduced` says what was made smaller than in the paper.
     """
 
     table: str
@@ -100,7 +101,7 @@ class JudgedRow(BaseModel):
 
 
 class Reproduction(BaseModel):
-    """The findings of `suite reproduce` on a paper."""
+    """The result of `suite reproduce` on one paper."""
 
     paper: str
     cites: str
@@ -113,7 +114,7 @@ class Reproduction(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many numbers and statements got each verdict."""
+        """The counts of numbers and statements by verdict."""
         counts = Counter(each.verdict for row in self.rows for each in (*row.numbers, *row.claims))
         return {verdict: counts[verdict] for verdict in VERDICTS}
 
@@ -121,8 +122,8 @@ class Reproduction(BaseModel):
 def judge_numbers(
     numbers: Mapping[str, Mapping[str, Any]], runs: Runs, planned: int, why_not: str
 ) -> list[Judged]:
-    """Judge all numbers of a row, metric -> method -> number; the order of a metric's methods counts too. `planned`: the rounds
-    the paper ran; `why_not`: why the row was not run.
+    """Return the verdicts on the printed `numbers[metric][method]` of a row, which depend on the methods' printed order too.
+    `planned` is the paper's number of rounds. With a reason `why_not` why the row was not run, no number is judged.
     """
     judged, rounds = [], _rounds(runs)
     for name, column in numbers.items():
@@ -134,7 +135,7 @@ def judge_numbers(
         values, comparable = dict[str, Seeds](), dict[str, Seeds]()
         for method in claims:
             values[method] = measured(wanted, method, runs)
-            # A speed-up that is infinite is none.
+            # An infinite speed-up or accuracy says nothing about the order of methods.
             lost = wanted.kind.better == "more" and any(map(math.isinf, values[method].values()))
             if values[method] and not lost:
                 comparable[method] = values[method]
@@ -155,7 +156,7 @@ def judge_statements(
     planned: int,
     why_not: str,
 ) -> list[Judged]:
-    """Judge all statements about a row; one that is only shown is not run."""
+    """Return the verdicts on the statements about a row: "not run" for the reason `why_not`, or if no run can show the statement."""
     judged, rounds = [], _rounds(runs)
     for claim in statements:
         name = claim.metric or next(filter(metric_or_none, numbers), "")
@@ -172,7 +173,7 @@ def judge_statements(
 
 
 def _cut(wanted: Metric, values: Sequence[Seeds], rounds: int, planned: int) -> Verdict | None:
-    """Return the verdict on runs cut too short for a metric to say anything; None for others."""
+    """Return the verdict "not run" if runs were cut too short to measure the metric; None if they were not."""
     if rounds >= planned or (wanted.at is not None and wanted.at <= rounds) or not any(values):
         return None
     if wanted.kind.last or any(math.isinf(v) for seeds in values for v in seeds.values()):

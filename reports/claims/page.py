@@ -1,4 +1,4 @@
-"""Reproductions as Markdown: a paper's, published and measured side by side, and all papers' on one page."""
+"""Markdown pages of reproductions: one for each paper, published numbers beside measured ones, and one for all papers."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from reports.claims.verdicts import NOT_RUN, VERDICTS, metric
 from reports.table import Block, CodeBlock, Heading, Items, Table, Text, markdown, table
 
 SIGN = "Published numbers are the paper's; measured ones come from the runs of"
-"""The text by which a page is recognised."""
+"""The sentence by which a file is recognised as such a page."""
 
 
 def page(result: Reproduction) -> str:
-    """Return the page of a reproduction."""
+    """Return the Markdown page of one paper's reproduction, with all of its rows."""
     counts = ", ".join(starmap("{1} {0}".format, result.verdicts.items()))
     parts: list[Block] = [
         Heading(f"{result.paper}: published and measured", level=1),
@@ -37,7 +37,7 @@ def page(result: Reproduction) -> str:
 
 
 def row_blocks(row: JudgedRow) -> list[Block]:
-    """Return a row of a paper's table: its numbers and statements with their verdicts, and what was chosen for it."""
+    """Return a row as Markdown blocks: its numbers and statements with verdicts, and the settings that the suite chose."""
     place = " · ".join(filter(None, (row.dataset, row.model, row.heterogeneity)))
     work = f"{row.runs} runs, {row.seeds} seeds, {row.seconds:.0f} s of rounds in all"
     about = row.about, place, *row.reduced, row.note, work * bool(row.runs)
@@ -74,7 +74,7 @@ def row_blocks(row: JudgedRow) -> list[Block]:
 
 
 def measured(number: Judged, interval: bool = True) -> str:
-    """Return the measured number as text: a mean and half its interval, or how many seeds reached a target."""
+    """Return the measured mean as text: "95.2 ± 0.3", or "31 (2 of 5)" or "never" where not all seeds reached the target."""
     if number.measured is None:
         return ""
     if number.reached_share is not None and number.reached_share < 1:
@@ -97,10 +97,10 @@ def _verdict(judged: Judged) -> str:
 
 
 FIGURE = "summary.svg"
-"""The name of the figure beside the page."""
+"""The file name of the figure of all papers."""
 TITLE = "Published and measured, over all papers"
 MARKS = dict(zip(VERDICTS, ("✓", "↕", "✗", "?"), strict=False))
-"""How the tables mark each verdict that is one."""
+"""The sign of each verdict in the tables; "not run" has none."""
 COUNTED = ("printed", *VERDICTS)
 ABOUT = (
     "A verdict is of a number or a statement under the settings that its line names, never of a paper. A statement counts once "
@@ -110,8 +110,9 @@ ABOUT = (
 
 
 class JudgedEntry(BaseModel):
-    """A printed number, or what a paper `says` of a row, with its verdict, or `why` it has none. `again`: it counts elsewhere, and
-    is shown for other settings. `chosen` are those that the text leaves open, `note` is of the row.
+    """A printed number of a row, or a statement that the paper `says`, with its verdict or the reason `why` it has none. An
+    entry is shown `again` if another row with the same experiment counts it, but this row was run under other settings.
+    `chosen` has the settings that the paper leaves open; `note` says which runs of the row are missing.
     """
 
     table: str
@@ -126,12 +127,12 @@ class JudgedEntry(BaseModel):
 
     @property
     def verdict(self) -> str:
-        """Its verdict, or that it was not run."""
+        """The verdict on the entry; "not run" if it has none."""
         return self.judged.verdict if self.judged else NOT_RUN
 
 
 class PaperSummary(BaseModel):
-    """A paper: all that it prints and says, and the documents about it."""
+    """A paper: all of its numbers and statements, and the documents of `suite reproduce` that judged them."""
 
     paper: str
     cites: str
@@ -141,7 +142,7 @@ class PaperSummary(BaseModel):
 
     @property
     def counted(self) -> dict[str, list[JudgedEntry]]:
-        """The numbers and the statements, each once."""
+        """The entries that count, each once, under "numbers" and "statements"."""
         kinds: dict[str, list[JudgedEntry]] = {"numbers": [], "statements": []}
         for entry in self.entries:
             if not entry.again:
@@ -150,8 +151,8 @@ class PaperSummary(BaseModel):
 
 
 def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the numbers that a figure can show, with their papers. They have a printed `value` and a measured value of
-    every seed.
+    """Yield (paper, number) for each number that a figure can show: one with a printed value that was measured, and whose
+    target every seed reached.
     """
     for paper in papers:
         for entry in paper.counted["numbers"]:
@@ -165,7 +166,7 @@ def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, An
 
 
 def summary_page(papers: Sequence[PaperSummary]) -> str:
-    """Return the summary of all papers as a page: the counts, and every number that was measured."""
+    """Return the Markdown page that sums up all papers: counts by verdict, and every number that was measured."""
     marks = ", ".join(starmap("{1} {0}".format, MARKS.items()))
     pages = ", ".join(f"[{paper.paper}]({quote(paper.command)}.md)" for paper in papers)
     parts: list[Block] = [
@@ -186,7 +187,7 @@ def summary_page(papers: Sequence[PaperSummary]) -> str:
 
 
 def counts(papers: Sequence[PaperSummary]) -> Table:
-    """Return the table of how many numbers and statements are printed, and got each verdict."""
+    """Return the table of how many numbers and statements each paper prints, and how many of them got each verdict."""
     lines: list[list[str]] = []
     totals: dict[str, Counter[str]] = {}
     for paper in papers:
@@ -201,7 +202,7 @@ def counts(papers: Sequence[PaperSummary]) -> Table:
 
 
 def _numbers(name: str, entries: Sequence[JudgedEntry]) -> Table:
-    """Return a table of a paper as it is printed: a line for each row and metric, a column for each method."""
+    """Return a table of the paper with measured numbers: a line for each row and metric, a column for each method."""
     methods = list(dict.fromkeys(entry.judged.method for entry in entries if entry.judged))
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for entry in entries:
@@ -214,7 +215,7 @@ def _numbers(name: str, entries: Sequence[JudgedEntry]) -> Table:
 
 
 def paper_page(paper: PaperSummary) -> str:
-    """Return the page of a paper: what it claims, what came out, and under which settings."""
+    """Return a paper's Markdown page of one screen: its claims, the verdicts on them, and the settings of the runs."""
     links = ", ".join(f"[{name}]({quote(name, safe='=,')})" for name in paper.documents)
     without = Counter[tuple[str, str]]()
     for entry in chain.from_iterable(paper.counted.values()):
@@ -234,7 +235,7 @@ def paper_page(paper: PaperSummary) -> str:
 
 
 def _outcomes(paper: PaperSummary) -> Table:
-    """Return the outcomes: one line for all statements of a table with the same outcome."""
+    """Return the table of verdicts and settings, in which statements of one table with the same outcome share a line."""
     groups: dict[tuple[str, str, str], list[JudgedEntry]] = {}
     for entry in paper.entries:
         other = str(entry.chosen) if entry.again else ""

@@ -1,7 +1,7 @@
-"""Numbers that papers print, and the verdict on a printed number or a statement, from measurements over seeds.
+"""Verdicts on the numbers and statements that papers print, from measurements over seeds.
 
-Seeds are paired. The rules are explained in docs/reproduce.md. A run is its history, one dict an evaluation. A value that is infinite
-is a target that was not reached (a speed-up: by one of the two), or the loss of a run that diverged.
+Two methods are compared seed by seed. docs/reproduce.md explains the rules. A run's history has one dict per evaluation.
+A measured value is infinite if a run never reached its target, if one run of a speed-up never did, or if a loss diverged.
 """
 
 import math
@@ -20,9 +20,11 @@ from trials.common.errors import UserError, unknown
 
 @dataclass(frozen=True)
 class MetricKind:
-    """A metric: its unit, the direction that is better, and how far a printed number may be from a measured mean: `points`
-    in the metric's unit, or `share` of the printed number if that is more. It is read from the recorded metric `key`: of
-    the `last` evaluation (so a run that was cut short has none), or `over` all rounds, by a mean or the like.
+    """A metric that papers print: its unit, and whether "more" or "less" of it is better.
+
+    A measured mean may differ from a printed number by `points` (in the metric's unit) or by `share` of that number, whichever is
+    more. The value is recorded as `key`. It is that of the last evaluation, or the function `over` of all rounds' values.
+    `last` is False for times to a target, which a run that was cut short may still give; `arguments` counts the name's arguments.
     """
 
     unit: str
@@ -36,7 +38,7 @@ class MetricKind:
 
 
 def largest_drop(values: Sequence[float]) -> float:
-    """Return by how much a curve falls at most from one round to the next."""
+    """Return the largest decrease between two successive values of a curve; 0 if it never falls."""
     return max((before - after for before, after in pairwise(values)), default=0.0)
 
 
@@ -66,7 +68,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric's name with its arguments: `rounds_to(95)`, `gain(fedavg)@56` (at round 56)."""
+    """A metric with its arguments, as in `rounds_to(95)`; `gain(fedavg)@56` is the value at round 56."""
 
     name: str
     arguments: tuple[str, ...] = ()
@@ -74,30 +76,30 @@ class Metric:
 
     @property
     def kind(self) -> MetricKind:
-        """The metric's unit, tolerances and source."""
+        """The metric's unit, tolerances and recorded key."""
         return KINDS[self.name]
 
     def tolerance(self, printed: float) -> float:
-        """Return the largest difference of a mean from a printed number that still reproduces it."""
+        """Return the largest difference from the printed number at which a measured mean still counts as equal to it."""
         return max(self.kind.points, self.kind.share * abs(printed))
 
 
 def metric(text: str) -> Metric:
-    """Read a metric's name; raises `UserError` on one that is not measured or has a wrong form."""
+    """Parse a metric such as `rounds_to(95)`; raise `UserError` if it is unknown, or has a wrong form or number of arguments."""
     match = re.fullmatch(r"(\w+)(?:\(([^)]*)\))?(?:@(\d+))?", text)
     if match is None:
         raise UserError(f"metric {text!r}: the form is NAME, NAME(ARGUMENT,...) or NAME@ROUND")
     if match[1] not in KINDS:
         raise unknown("metric", match[1], KINDS)
     arguments = tuple(map(str.strip, match[2].split(","))) if match[2] else ()
-    wanted = KINDS[match[1]].arguments
-    if len(arguments) != wanted:
-        raise UserError(f"metric {text!r}: {match[1]} takes {wanted} arguments")
+    count = KINDS[match[1]].arguments
+    if len(arguments) != count:
+        raise UserError(f"metric {text!r}: {match[1]} takes {count} arguments")
     return Metric(match[1], arguments, int(match[3]) if match[3] else None)
 
 
 def metric_or_none(text: str) -> Metric | None:
-    """Read a metric's name; None for one that the suite does not measure."""
+    """Parse a metric; return None where `metric` raises, as for metrics that the suite does not measure."""
     try:
         return metric(text)
     except UserError:
@@ -106,15 +108,15 @@ def metric_or_none(text: str) -> Metric | None:
 
 @dataclass(frozen=True)
 class ClaimRun:
-    """One run: its evaluations, round 0 first, and the rounds it was meant for."""
+    """A run: its evaluations, the untrained model at round 0 first, and the number of rounds that it was to train for."""
 
     history: Sequence[Mapping[str, float]]
     rounds: int
     diverged: bool = False
 
     def at(self, key: str, round_index: int | None) -> float:
-        """Return a value at a round, by default the last. Of a run that diverged before, accuracies are the untrained model's
-        and losses infinite.
+        """Return a recorded value at a round (None: at the last evaluation); NaN if it was not recorded. If the run diverged
+        before that round, accuracies are the untrained model's and all other metrics are infinite.
         """
         if self.diverged and (round_index is None or round_index > self.history[-1]["round"]):
             accuracy = key.endswith("accuracy")
@@ -124,11 +126,11 @@ class ClaimRun:
 
 
 Runs = Mapping[str, Mapping[int, ClaimRun]]
-"""Method -> seed -> run, of one row."""
+"""The runs of one row of a paper's table, by method and seed."""
 
 
 def measured(wanted: Metric, method: str, runs: Runs) -> dict[int, float]:
-    """Return a metric of a method for each seed, or of "A - B" the difference; seeds without a value are left out."""
+    """Return a metric's values by seed for a method, or for the difference "A - B" of two; seeds without a value are left out."""
     method, _, other = method.partition(" - ")
     theirs = measured(wanted, other, runs) if other else {}
     values: dict[int, float] = {}
@@ -153,7 +155,7 @@ def _value(wanted: Metric, method: str, seed: int, runs: Runs) -> float:
     kind, scale = wanted.kind, 100 if wanted.kind.unit == "%" else 1
     if name == "rounds_to" and kind.key in run.history[0]:  # a regression has no accuracy
         target = float(wanted.arguments[0]) / 100
-        trained = (e for e in run.history if e["round"] > 0)  # the untrained model does not count
+        trained = (e for e in run.history if e["round"] > 0)  # not the untrained model's
         return float(next((e["round"] for e in trained if e[kind.key] >= target), math.inf))
     if kind.over is largest_drop and run.diverged:
         return math.inf
@@ -172,15 +174,15 @@ REPRODUCED, DIRECTION, FAILED, NOISY, NOT_RUN = (
 )
 VERDICTS = (REPRODUCED, DIRECTION, FAILED, NOISY, NOT_RUN)
 Seeds = Mapping[int, float]
-"""A value for each seed."""
+"""Measured values by seed."""
 MOST_SEEDS = 1000
-"""The most seeds that a verdict may ask for."""
+"""The largest number of seeds that a verdict suggests."""
 
 
 class Measured(BaseModel):
-    """A mean over seeds. If some values are infinite (`reached_share` < 1) there is no interval. Then a mean of rounds is a
-    lower bound: seeds that never reached the target count as the last round plus one. Other means leave out diverged runs
-    and speed-ups without two numbers.
+    """The mean of a metric over seeds with the ends of its 95 % interval; `reached_share` is the share of finite values. If
+    that is below 1 there is no interval. A mean of rounds is then a lower bound, in which a seed that never reached the
+    target counts as the last round plus one. The mean of any other metric leaves out infinite values.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -193,7 +195,7 @@ class Measured(BaseModel):
 
 
 def summary(values: Seeds, wanted: Metric, rounds: int) -> Measured:
-    """Return the mean over seeds with its interval."""
+    """Return the mean of a metric over seeds with its interval, for runs of `rounds` rounds; an empty `Measured` without values."""
     if not values:
         return Measured()
     finite = [*filter(math.isfinite, values.values())]
@@ -209,7 +211,7 @@ def summary(values: Seeds, wanted: Metric, rounds: int) -> Measured:
 
 @dataclass(frozen=True)
 class Printed:
-    """A published number: = or ~ or a bound, and its value; None: never reached."""
+    """A published number and its relation: `=`, `~` (about), or a bound such as `<`. A `value` of None means "never reached"."""
 
     relation: str
     value: float | None
@@ -220,13 +222,13 @@ class Printed:
         return f"{self.relation} {self.value:g}".removeprefix("= ")
 
     def less(self, other: "Printed") -> float:
-        """Return the difference to another number; never is infinite, and equals itself."""
+        """Return this number minus the other one; "never" counts as infinity, and two of them differ by 0."""
         left, right = (math.inf if p.value is None else p.value for p in (self, other))
         return 0.0 if left == right else left - right
 
 
 def printed(number: float | str | None) -> Printed:
-    """Read a number of a paper's file; raises `UserError` for another form."""
+    """Parse a number such as 95.2, "< 30" or None (never reached); raise `UserError` for a text in another form."""
     if not isinstance(number, str):
         return Printed("=", number)
     relation, _, value = number.partition(" ")
@@ -236,7 +238,7 @@ def printed(number: float | str | None) -> Printed:
 
 
 class Verdict(NamedTuple):
-    """One of `VERDICTS`, and the reason where the numbers do not show it."""
+    """One of `VERDICTS`, and the reason for it unless the numbers themselves show that."""
 
     verdict: str
     reason: str = ""
@@ -246,7 +248,7 @@ NOTHING = Verdict(NOT_RUN, "nothing was measured")
 
 
 def agreeing(relation: str, bound: float, tolerance: float) -> tuple[float, float]:
-    """Return the range of means, ends included, that agree with `= bound`, `~ bound`, or an inequality, which has no tolerance."""
+    """Return the least and the largest mean that agree with `RELATION bound`; the tolerance is for `=` and `~` only."""
     ends = {
         "<": (-math.inf, math.nextafter(bound, -math.inf)),
         "<=": (-math.inf, bound),
@@ -259,7 +261,7 @@ def agreeing(relation: str, bound: float, tolerance: float) -> tuple[float, floa
 def of_sample(
     agrees: tuple[float, float], values: Sequence[float], at_least: bool = False
 ) -> Verdict:
-    """Return the verdict on a sample whose mean should lie in `agrees`. With `at_least` some values are only lower bounds."""
+    """Return the verdict on whether the values' mean lies in the range `agrees`; with `at_least` some values are lower bounds."""
     (least, most), (low, high) = agrees, interval(values)
     if low is None or high is None:
         return Verdict(NOISY, "one seed")
@@ -269,7 +271,7 @@ def of_sample(
         return Verdict(NOISY, "not all seeds got there")
     if least <= low and high <= most:
         return Verdict(REPRODUCED)
-    # The fewest seeds whose interval would keep clear of the ends, had they this mean and spread.
+    # Find the fewest seeds whose interval would no longer cross an end, if mean and spread stayed the same.
     mean, spread = fmean(values), stdev(values)
     room = min(abs(mean - least), abs(mean - most))
     enough = range(len(values) + 1, MOST_SEEDS + 1)
@@ -278,16 +280,17 @@ def of_sample(
 
 
 Order = tuple[Sequence[str], bool]
-"""A method's order with others whose printed numbers differ, in a row and a metric: those with the order reversed, and
-whether all are as printed.
+"""How a method compares with the others of its row in one metric: the methods for which the printed order is reversed, and
+whether the printed order holds for all others.
 """
 
 
 def order_of(
     method: str, numbers: Mapping[str, Printed], values: Mapping[str, Seeds], rounds: int
 ) -> Order:
-    """Return a method's order with each other whose printed number is exact and differs, by differences paired by seed.
-    The intervals hold together.
+    """Return for which methods of the row the printed order with this method is reversed, and whether it holds for all.
+    Printed numbers that are equal, or bounds, have no order. Measured differences are taken seed by seed, and their intervals
+    hold jointly with 95 %. An order counts as reversed, or as printed, only if its interval excludes 0.
     """
     mine = numbers[method]
     others = [
@@ -312,7 +315,9 @@ def order_of(
 
 
 def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order) -> Verdict:
-    """Return the verdict on a printed number, given its method's order with others of the row."""
+    """Return the verdict on a printed number from measured values by seed, and from the method's order in its row. Runs have
+    `rounds` rounds. A number that fails is still "direction only" if the printed order holds with all others.
+    """
     reversed_to, as_printed = order
     if not values:
         return NOTHING
@@ -327,7 +332,7 @@ def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Ord
         verdict = Verdict(FAILED, f"{missing} of {len(values)} seeds {why}")
     else:
         sample = [counted(value, rounds) for value in sample] if in_rounds else sample
-        # All numbers of rounds above the last are one.
+        # "Never" is any number of rounds above the last.
         agrees, at_least = (last - wanted.tolerance(last), math.inf), False
         if number is not None:
             agrees = agreeing(claim.relation, number, wanted.tolerance(number))
@@ -337,7 +342,7 @@ def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Ord
 
 
 def counted(value: float, rounds: int) -> float:
-    """Return a number of rounds; for a run that never reached the target, the last round plus one."""
+    """Return the value, or `rounds` + 1 if it is infinite, as for a run that never reached its target."""
     return value if math.isfinite(value) else rounds + 1.0
 
 
@@ -350,8 +355,9 @@ def compare(
     times: float = 1.0,
     by: float = 0.0,
 ) -> tuple[Verdict, Measured]:
-    """Return the verdict on `left - times * right RELATION by`, paired by seed, and the difference's summary. A diverged
-    run is the worse one; such pairs decide only if every seed agrees.
+    """Return the verdict on "`left` - `times` * `right` RELATION `by`", seed by seed, and the mean of that difference. A run
+    that diverged counts as the worse one. Such runs decide only if the same side diverged with every seed (at least two);
+    otherwise the verdict is "too noisy to say".
     """
     lost, gaps, subtracted = list[tuple[bool, bool]](), dict[int, float](), list[float]()
     for seed in filter(right.__contains__, left):

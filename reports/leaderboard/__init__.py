@@ -1,1 +1,1 @@
-"""Leaderboards: final runs in, ranked rows and their wording out."""
+"""Leaderboards: ranked rows computed from final runs, with their statistics."""

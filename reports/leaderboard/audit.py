@@ -1,7 +1,7 @@
-"""How fair a row's search was: what its winner says of the ranges, of the budget and of the noise.
+"""Audits of searches: whether the ranges, the number of trials and the noise were fair to the method of a row.
 
-An audit is facts of one search. Those that may have cost the method something are its *findings*. All scores are
-validation scores: no test metric takes part.
+An audit has facts about one search. *Findings* are those facts that may have cost the method some of its score. All scores
+are validation scores; no test metric is used.
 """
 
 from collections import defaultdict
@@ -22,21 +22,21 @@ else:
     pd = Lazy("pandas")
 
 EDGE = 0.05
-"""A winner is at an edge within this share of a range, on the range's scale."""
+"""A value is at an end of its range if it lies within this share of the range's width (on the range's own scale)."""
 TAIL = 0.1
-"""The last share of the trials, in which a search that has converged finds nothing better."""
+"""The share of the last trials in which a search that has converged should find nothing better."""
 DIVERGED = 0.25
-"""The share of diverged trials from which on too much of the budget was wasted."""
+"""The smallest share of diverged trials that is a finding, since it wastes so much of the budget."""
 PER_HYPERPARAMETER = 10
-"""The fewest trials per hyperparameter that cover a search space: the usual size of a design
+"""The number of trials per hyperparameter below which a search is too short, from the rule for computer experiments
 (Loeppky, Sacks and Welch, Technometrics 51, 2009).
 """
 
 
 @dataclass(frozen=True)
 class Edge:
-    """A hyperparameter whose winning value is at the `low` or `high` end of its range. `wider` is the range to search next;
-    None where values beyond that end have no meaning: nothing was missed there.
+    """A hyperparameter whose winning `value` is at an `end` ("low" or "high") of its range from `low` to `high`. `wider` is
+    the range to search next; it is None if values beyond that end have no meaning, so that nothing was missed.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Finding:
-    """A fact that may have cost a method something: its `kind` (edge, rising, diverged, few) and its text."""
+    """A fact of a search that may have cost the method some of its score: its kind (edge, rising, diverged, few) and its text."""
 
     kind: str
     text: str
@@ -57,12 +57,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Audit:
-    """The facts of one row's search; what was not recorded is None.
+    """The facts of one row's search; a fact that was not recorded is None.
 
-    `hyperparameters` counts those searched, `trials` the trials, of which `diverged_share` diverged. The winner is at the
-    `edges`, and ahead of the next configuration by `margin`. `late_gain` is what the last tenth of the trials improved.
-    `noise` is the standard deviation of the winner's score over final seeds, `as_good` the number of other configurations
-    within it.
+    `hyperparameters` is the number of searched hyperparameters, `trials` that of the trials, and `diverged_share` the share of
+    trials that diverged. `edges` lists the winner's values at an end of their range. `margin` is the winner's lead over the
+    second configuration, `late_gain` the improvement of the best score by the last tenth of the trials. `noise` is the
+    standard deviation of the winner's score over final seeds, `as_good` the number of other configurations within `noise`.
     """
 
     hyperparameters: int | None
@@ -84,8 +84,9 @@ def audit(
     seeds: Sequence[float],
     sign: int,
 ) -> Audit:
-    """Return the facts of a search. `tried` are its trials (number, status, val_score), `winner` is the chosen one, with
-    `params` from `ranges`. `seeds` are its scores over final seeds. `sign` is -1 where less is better.
+    """Return the facts of one search, without findings. `tried` has a row per trial (columns number, status, val_score), and
+    `winner` is the number of the chosen trial. `params` are its hyperparameters, searched in `ranges`; `seeds` are its
+    validation scores over final seeds. `sign` is -1 if less is better.
     """
     done = tried[tried["status"] == Status.FINISHED].dropna(subset="val_score")
     scores = (sign * done["val_score"].astype(float)).set_axis(done["number"])
@@ -96,7 +97,7 @@ def audit(
         margin = float(gaps.min()) if len(gaps) else None
         if noise is not None:
             as_good = int(((gaps - noise).round(DIGITS) <= 0).sum())
-    # Trials are late by the order in which they were asked, not by that in which they ended.
+    # The order of trials is that in which they were proposed, not that in which they ended.
     early = scores[scores.index < len(tried) - ceil(TAIL * len(tried))]
     if len(early):
         late_gain = round(float(scores.max() - early.max()), DIGITS)
@@ -113,26 +114,24 @@ def audit(
 
 
 def combined(searches: Sequence[Audit]) -> Audit:
-    """Return the facts of a row with several searches: means over them, the `trials` of one, and the edges at which more
-    winners are than by chance.
-
-    If an end makes no difference, a winner is within `EDGE` of it with probability `EDGE`. The binomial tail is the
-    probability of k or more of n. An edge counts where the tail is at most `EDGE`: 1 of 1, 2 of 2 to 7, 3 of 8.
+    """Return the facts of a row with several searches: means over them, the largest `trials`, and the significant edges. If
+    an end of a range made no difference, a winner would be within `EDGE` of it with probability `EDGE`. An edge is kept if k
+    or more of n winners there have a binomial probability of at most `EDGE`: 1 of 1, 2 of 2 to 7, 3 of 8.
     """
     if len(searches) == 1:
         return searches[0]
     facts = pd.DataFrame(map(vars, searches), columns=[*Audit.__dataclass_fields__])
-    at = defaultdict[tuple[str, str], list[Edge]](list)
+    by_end = defaultdict[tuple[str, str], list[Edge]](list)
     for search in searches:
         for edge in search.edges or ():
-            at[edge.name, edge.end].append(edge)
+            by_end[edge.name, edge.end].append(edge)
     n, often = len(searches), []
-    for same in at.values():
+    for edges_there in by_end.values():
         tail = 0.0
-        for i in range(len(same), n + 1):
+        for i in range(len(edges_there), n + 1):
             tail += comb(n, i) * EDGE**i * (1 - EDGE) ** (n - i)
         if tail <= EDGE:
-            often.append(same[-1])
+            often.append(edges_there[-1])
     as_good = _mean(facts["as_good"])
     return Audit(
         hyperparameters=searches[0].hyperparameters if searches else None,
@@ -147,9 +146,7 @@ def combined(searches: Sequence[Audit]) -> Audit:
 
 
 def findings(facts: Audit) -> tuple[Finding, ...]:
-    """Return the facts of an audit that may have cost the method something. An improvement in the last trials counts where
-    it is larger than the seeds' noise.
-    """
+    """Return the findings of an audit; improvements in the last trials count only if they are larger than the noise over seeds."""
     costly = []
     for edge in facts.edges or ():
         if edge.wider is not None:
@@ -168,8 +165,9 @@ def findings(facts: Audit) -> tuple[Finding, ...]:
 
 
 def wider(spec: Range, end: str) -> tuple[float, float] | None:
-    """Return a range with one end moved out: by a factor of 10 on a log scale, by its own width on a linear one (a low
-    end above 0 is halved), but at most halfway to the limit of meaningful values. None where the end is at that limit.
+    """Return the range with its "low" or "high" end moved outward; None if that end is at the limit of meaningful values. An
+    end moves by a factor of 10 on a log scale. On a linear scale it moves by the width of the range, but a low end above 0 is
+    halved. An end that would reach the limit moves only halfway to it.
     """
     assert spec.low is not None
     assert spec.high is not None
@@ -191,16 +189,16 @@ def _mean(values: "pd.Series[float]") -> float | None:
 
 
 def edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
-    """Return the ends of ranges at which a configuration's numbers are."""
-    at = []
+    """Return the hyperparameters of a configuration whose numeric values are at an end of their range."""
+    at_end = []
     for name, spec in ranges.items():
         value = params.get(name)
         if not isinstance(value, int | float) or spec.low is None or spec.high is None:
             continue
-        # On the range's own scale: in the middle of a log range lies the geometric mean.
+        # The share is on the range's own scale: 0.5 of a log range is the geometric mean of its ends.
         share = spec.share(value)
         if EDGE < share < 1 - EDGE:
             continue
         end = "low" if share <= EDGE else "high"
-        at.append(Edge(name, value, spec.low, spec.high, end, wider(spec, end)))
-    return at
+        at_end.append(Edge(name, value, spec.low, spec.high, end, wider(spec, end)))
+    return at_end

@@ -1,4 +1,4 @@
-"""A leaderboard: its rows, how it is printed, and what a report shows beside it; all plain data."""
+"""A leaderboard with its rows, and what a report shows beside it, as plain data."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MARK = "interim, validation only"
-"""The mark beside the title of every interim table."""
+"""The text beside the title of every table of an unfinished scenario."""
 ABOUT = (
-    "Interim: the best validation score of the search so far, of one seed, which flatters who had more "
-    "trials. Ranks count once all final runs of a scenario are there."
+    "Interim: the best validation score of the search so far, from one seed, which favours methods with more "
+    "trials. Ranks count once a scenario has all of its final runs."
 )
 
 
 class Ongoing(NamedTuple):
-    """The key of standings that are ranked together: a sweep and one of its unfinished scenarios."""
+    """The key of interim standings that are ranked together: a sweep and one of its unfinished scenarios."""
 
     sweep: str
     scenario: Scenario
@@ -30,9 +30,9 @@ class Ongoing(NamedTuple):
 
 @dataclass(frozen=True)
 class Standing:
-    """One algorithm in an unfinished scenario. `trials` of `planned` trials and `finals` of `seeds` final runs have
-    ended. `best` is the best validation score so far, that of `params`. `rank` is None for references and without a
-    score.
+    """The interim result of one algorithm in an unfinished scenario. Of its `planned` search trials `trials` have ended, of its
+    `seeds` final runs `finals`. `best` is the best validation score so far, reached with `params`. `rank` is None for
+    references, and for algorithms without a score.
     """
 
     algorithm: str
@@ -54,7 +54,7 @@ class Standing:
 
     @property
     def group(self) -> Ongoing:
-        """Return what standings must share to be ranked together."""
+        """Return the key that standings share if they are ranked together."""
         return Ongoing(self.sweep, Scenario.of(self))
 
 
@@ -62,11 +62,11 @@ FIRST = (
     "dataset", "model", "heterogeneity", "rank", "algorithm", "mean", "ci_low", "ci_high", "behind", "within_noise",
     "seeds", "worst_clients", "sample_gradients", "uploaded_bytes", "downloaded_bytes", "trials",
 )  # fmt: skip
-"""The first columns of a data frame: what the table shows."""
+"""The first columns of `to_pandas`, which are those of the printed table."""
 
 
 class Contest(NamedTuple):
-    """The key of rows that are ranked together: the sweeps they are from, their scenario, and whether they were warm-started."""
+    """The key of rows that are ranked together: their sweeps (joined by " + "), scenario, and whether they are warm-started."""
 
     sweeps: str
     scenario: Scenario
@@ -75,9 +75,11 @@ class Contest(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """The method of a row, in its scenario. `params` are those of the tuning that validates best over its final seeds.
-    `outside` says which settings break its paper's assumptions: then it is not ranked. `away` says what the scenario
-    lacks of its paper's experiments. With `own_models` the scored models are those that its clients keep.
+    """The fields of a row that say which method it is, in which scenario.
+
+    `params` are those of the tuning with the best mean validation score over final seeds. `outside` says which settings break
+    the assumptions of the method's paper; such a method is not ranked. `away` says how the scenario differs from the paper's
+    experiments. With `own_models` the models that clients keep are scored instead of the server's.
     """
 
     algorithm: str
@@ -93,16 +95,16 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """The score of a row. `rank` is None for references; `tied` says that another row has the same.
+    """The fields of a row about its score. `rank` is None if the method is not ranked; `tied` rows share their rank.
 
-    The mean's interval is over the `units` levels of the factor `over` (`reports.leaderboard.replication`), `spread` has
-    the standard deviation by each factor, and `by_replicate` are the means of the tunings on each partition and split.
-    `behind` is how far the mean is behind the first row's; `behind_low` and `behind_high` are the interval of how far the
-    method is behind the best (`reports.leaderboard.replication`; None where nothing can be estimated). `within_noise`
-    says that it may be the best: no other is shown to be ahead. `beaten_by` names those that are. `equivalent` says
-    whether it may be the best and is within the study's margin of it. `worst_clients` is the score of the worst 10 % of
-    clients and `client_spread` the standard deviation over clients, both at the evaluations of the mean; None where the
-    mean is of others. `test_samples` is the size of the test set, 0 where it is unknown.
+    The 95 % interval of the mean is over the `units` levels of the factor `over`: split, partition, tuning or seed
+    (`reports.leaderboard.replication`). `spread` has the standard deviation by factor, `by_replicate` the mean score of each
+    search's winner. `behind` is the distance of the mean to the first row's. `behind_low` and `behind_high` are the interval
+    of the distance to the best method. Both are None if no error can be estimated, as are `within_noise` and `equivalent`.
+    `within_noise` says that the method may be the best, since none is shown to be ahead; `beaten_by` names those that are.
+    `equivalent` methods may be the best and are within the study's margin of it (None without a margin). `worst_clients` is
+    the mean score of the worst 10 % of clients, `client_spread` the standard deviation over clients; both are None unless
+    they are of the same evaluations as the mean. `test_samples` is the size of the test set, 0 if unknown.
     """
 
     metric: str
@@ -130,10 +132,9 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of a row: means over whole final runs; `budget` is the cost at which the group is compared, if any.
-
-    Seeds that missed the target are right-censored: `reached_share` says how many did not, `*_to_target` are
-    means over those that reached it, and the median counts the others as later than all (None when it is one of them).
+    """The fields of a row about its cost: means over whole final runs; `budget` is the equal cost of a comparison, if any.
+    `reached_share` is the share of final runs that reached the target, and each `*_to_target` is a mean over these. The
+    median counts the other runs as later than all; it is None if it is one of them.
     """
 
     rounds_to_target: float | None
@@ -152,8 +153,9 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """The search of a row, and where it is recorded. `sweeps` are those of the whole group; `runs` are the ids of final
-    runs, `chosen` those with `params`; `page` is the row in MLflow. `audit` is None where no search trial is recorded.
+    """The fields of a row about its search, and where that is recorded. `sweeps` names all sweeps of the group, joined by " + ".
+    `runs` has the ids of the final runs, `chosen` those of the final runs with the shown `params`. `page` is the path of
+    the row in MLflow. `audit` is None if no search trial is recorded.
     """
 
     sweep: str
@@ -176,27 +178,27 @@ class Row(Search, Cost, Score, Method):
 
     @property
     def scenario(self) -> Scenario:
-        """Return the data set, model and level."""
+        """Return the scenario of the row: data set, model and heterogeneity."""
         return Scenario.of(self)
 
     @property
     def group(self) -> Contest:
-        """Return what rows must share to be ranked together."""
+        """Return the key that rows share if they are ranked together."""
         return Contest(self.sweeps, self.scenario, self.warm)
 
     @property
     def sent_bytes(self) -> float:
-        """Return the bytes sent up, down and between peers."""
+        """Return the bytes sent to the server, to clients and between peers, as a mean over final runs."""
         return self.uploaded_bytes + self.downloaded_bytes + self.peer_bytes
 
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """A leaderboard, as `suite.leaderboard()` returns it. Rows are in groups, best first; groups are in order of appearance.
+    """A leaderboard, as `suite.leaderboard()` returns it: rows in groups that are ranked together, each with the best first.
 
-    `metric` and `direction` are those of the rows, joined where rows differ. `differences` has every pair of methods in
-    each group. `overall` has, by metric, the comparison over scenarios. `notes` says what could not be compared, `searched`
-    how each sweep found its configurations. `interim` has the scenarios that still lack final runs; they have no rows.
+    `metric` and `direction` are those of the rows, joined by commas where rows differ. `differences` has all pairs of ranked methods
+    of each group; `overall` has, by metric, the comparison over families of data sets. `notes` says what could not be compared,
+    `searched` how each sweep found its configurations. `interim` has the scenarios that still lack final runs; they have no rows.
     """
 
     study: str
@@ -221,15 +223,13 @@ class Leaderboard:
         return f"Leaderboard of {self.study}: {len(self.rows)} rows, {len(groups)} scenarios; first: {first}"
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return a row per algorithm and scenario, the table's columns first, with hyperparameters as columns
-        `params.lr`, ...
-        """
+        """Return a data frame with a row per algorithm and scenario; hyperparameters are columns such as `params.lr`."""
         table = frame(map(asdict, self.rows))
         first = [name for name in FIRST if name in table]
         return table[[*first, *table.columns.drop(first)]]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON document of `suite leaderboard --json`."""
+        """Return the leaderboard as the dict that `suite leaderboard --json` prints."""
         differences = []
         for (sweeps, scenario, warm), pairs in self.differences:
             contest = {"sweeps": sweeps, **scenario.names(), "warm": warm}
@@ -239,7 +239,7 @@ class Leaderboard:
 
 @dataclass(frozen=True)
 class Curve:
-    """The test scores of one final run by evaluation; `replicate` are the split, partition and tuning that it is of."""
+    """The test scores of one final run at each evaluation; `replicate` is its (split, partition, tuning)."""
 
     group: Contest
     algorithm: str
@@ -252,8 +252,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that crashed, diverged or has no finite test score, with the end of its error, or what was
-    not finite, and where MLflow shows it.
+    """A run that crashed, diverged or has no finite test score. `error` is the end of the error message, or says what was not
+    finite; `page` is the path of the run in MLflow.
     """
 
     name: str
@@ -265,8 +265,8 @@ class Failure:
 
 @dataclass(frozen=True)
 class SweepFacts:
-    """The source of a board's numbers: the study as it was run, versions, seeds, fingerprints; and its `setting`:
-    rounds, clients, participation, date, duration and budget.
+    """A sweep behind a leaderboard: its study as YAML, and `facts` such as versions, seeds and fingerprints of data. `setting`
+    has what the head of a report shows, such as rounds, clients, date and duration.
     """
 
     name: str
@@ -279,8 +279,8 @@ class SweepFacts:
 
 @dataclass(frozen=True)
 class ReportData:
-    """Everything that a report shows; `server` is where MLflow's pages are. `trials` has the search trials (replicate, number,
-    status, val_score) and `tuned` the tuned files, by sweep and entry.
+    """Everything that a report shows. By (sweep, entry id), `trials` has the search trials (columns replicate, number, status,
+    val_score) and `tuned` the text of the tuned file. `server` is the address of MLflow's pages.
     """
 
     board: Leaderboard

@@ -1,11 +1,12 @@
-"""Leaderboards: final runs in, rows with means, intervals, paired differences and ranks out.
+"""Leaderboards: rows with means, intervals, paired differences and ranks, computed from final runs.
 
-Runs are compared within a group, which is one scenario on equal terms, and algorithms over all groups
-(`reports.leaderboard.statistics`). References stand below, without a rank, and take no part in tests.
+Runs are compared within a group: the runs of one scenario with equal settings, data split and number of search trials.
+`reports.leaderboard.statistics` compares algorithms over all groups. Reference methods stand below without a rank, and
+take no part in tests.
 
-At equal rounds a score is that of the whole run. At equal steps or bytes the group's budget is the least that any of its
-runs spent, and a score is that of the last evaluation within it: a mean of several would reach back to where a costly
-method had hardly begun.
+At equal rounds a run is scored as a whole. At equal steps, bytes or seconds the budget of a group is the smallest cost of any of
+its runs. A run is then scored at its last evaluation within that budget. A mean over several evaluations would include
+some at which a costly method had hardly begun to train.
 """
 
 import json
@@ -40,16 +41,15 @@ else:
     pd = Lazy("pandas")
 
 Trials = Mapping[tuple[str, str], int]
-"""Search trials of each (sweep, scenario), in one of its replicates."""
+"""The number of search trials by (sweep, entry id), in one replicate of the search."""
 SEARCH = [*Draw._fields[:-1]]
-"""What final runs of one winner have in common."""
+"""The columns that are equal in all final runs of one search's winner: split, partition, tuning."""
 
 
 class ComparisonTerms(NamedTuple):
-    """The terms on which a sweep tuned and ran its methods in a scenario; equal terms are comparable.
-
-    `split` is the fingerprint of the first draw's partition (where partitions vary, they vary with the seed), `settings`
-    the shared ones as JSON, `trials` the search trials of the method that had most.
+    """The conditions under which a sweep tuned and ran its methods in a scenario; only runs with equal ones are compared.
+    `split` is the fingerprint of the partition of the data in the first final run. `settings` are those that all methods
+    share, as JSON. `trials` is the largest number of search trials of any method.
     """
 
     split: str
@@ -57,7 +57,7 @@ class ComparisonTerms(NamedTuple):
     trials: int
 
     def against(self, other: "ComparisonTerms") -> str:
-        """Return in words how other terms differ from these."""
+        """Return a text that lists how another sweep's terms differ from these, as in "rounds 20 against 40"."""
         differences = []
         if self.split != other.split:
             differences.append(f"another split (fingerprint {self.split} against {other.split})")
@@ -71,26 +71,25 @@ class ComparisonTerms(NamedTuple):
 
 
 Group = dict[str, "pd.DataFrame"]
-"""The comparable final runs of a scenario by algorithm, a row each."""
+"""The comparable final runs of a scenario, by algorithm: a data frame with a row per run."""
 
 
 def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str]]:
-    """Return groups of comparable runs in order of first appearance, and a note for each sweep that stands apart and each
-    method that was tuned twice.
-
-    An algorithm that several sweeps ran on equal terms counts once, with the last of them.
+    """Return the groups of comparable runs in order of first appearance, and notes on what is not compared. A note names each
+    sweep that is not comparable with earlier ones, and each algorithm that several comparable sweeps ran. Such an algorithm
+    counts once, with the runs of the last of these sweeps.
     """
     groups: list[Group] = []
     notes: list[str] = []
-    # A warm start is another question: how far one comes from somebody's best.
-    for question, asked in runs.groupby([*Scenario._fields, "warm"], sort=False):
-        scenario = Scenario(*map(str, question[:-1]))
+    # Warm-started runs begin from a tuned configuration, so they are not compared with others.
+    for key, same in runs.groupby([*Scenario._fields, "warm"], sort=False):
+        scenario = Scenario(*map(str, key[:-1]))
         alike: dict[ComparisonTerms, Group] = {}
         first: dict[ComparisonTerms, str] = {}
-        for sweep in asked["sweep"].unique().tolist():
-            answers = asked[asked["sweep"] == sweep]
-            draw = answers.sort_values([*Draw._fields]).iloc[0]
-            entries = answers[["sweep", "entry_id"]].itertuples(index=False, name=None)
+        for sweep in same["sweep"].unique().tolist():
+            finals = same[same["sweep"] == sweep]
+            draw = finals.sort_values([*Draw._fields]).iloc[0]
+            entries = finals[["sweep", "entry_id"]].itertuples(index=False, name=None)
             most = max(trials.get(entry, 0) for entry in entries)
             terms = ComparisonTerms(draw["partition_fingerprint"], draw["shared"], most)
             if terms not in first:
@@ -99,12 +98,12 @@ def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str
                     notes.append(f"{scenario}: {apart}: {terms.against(other)}.")
                 first[terms] = sweep
             group = alike.setdefault(terms, {})
-            for algorithm in answers["algorithm"].unique().tolist():
+            for algorithm in finals["algorithm"].unique().tolist():
                 if algorithm in group:
                     before = group[algorithm]["sweep"].iloc[0]
                     twice = f"{algorithm} was tuned in {before} and {sweep}"
                     notes.append(f"{scenario}: {twice}; {sweep} counts.")
-                group[algorithm] = answers[answers["algorithm"] == algorithm]
+                group[algorithm] = finals[finals["algorithm"] == algorithm]
         groups += alike.values()
     return groups, notes
 
@@ -112,10 +111,12 @@ def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str
 COMPARED = (
     "compared", "score", "lost", "curve", "shared", "warm", "page", "own_models", "test_samples",
 )  # fmt: skip
-"""The columns of final runs beside those of a sweep's table: the metric they are compared by, without `test_`; the score by
-it, or the untrained model's where the run is `lost`; its course as (cost so far, score) of each evaluation, round 0 first,
-where runs are compared at equal cost; the settings that comparable runs share, as JSON; whether the run was warm-started;
-the path of its leaderboard row in MLflow; whether clients' own models are scored; the number of test samples.
+"""The columns that final runs need beside those of a sweep's table.
+
+`compared` is the metric to compare by, without `test_`; `score` is the run's value of it, or the untrained model's if the run
+is `lost` (diverged). `curve` has (cost so far, score) of each evaluation from round 0 on, if runs are compared at equal cost.
+`shared` are the settings that comparable runs have in common, as JSON; `warm` says whether the run was warm-started. `page`
+is the path of its leaderboard row in MLflow; `own_models` says whether the clients' own models are scored.
 """
 
 
@@ -126,8 +127,9 @@ def leaderboard(
     at: str = "rounds",
     margin: float | None = None,
 ) -> Leaderboard:
-    """Rank final runs, a row each with the table's columns and `COMPARED`, at equal rounds, steps or bytes. Methods that are
-    shown to differ by less than `margin` tie.
+    """Return the leaderboard of final runs, compared at equal rounds, steps, bytes or simulated seconds (`at`). `runs` has
+    one row per final run, with the columns of a sweep's table and those of `COMPARED`. `target` is the score of the columns
+    "rounds to ...". A method shown to be at most `margin` behind the best is marked as equivalent to it.
     """
     groups, notes = matched(runs, trials)
     ranked: list[list[Row]] = []
@@ -153,7 +155,7 @@ def leaderboard(
 
 
 def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
-    """Return the comparisons over families of data sets by metric; those of warm-started scenarios are apart."""
+    """Return the comparison over families of data sets for each metric, separately for warm-started scenarios."""
     compared: dict[str, dict[str, dict[str, dict[str, list[float]]]]] = {}
     for rows in groups:
         better = sign(direction(rows[0].metric))
@@ -164,16 +166,16 @@ def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
         name = rows[0].metric + ", warm-started" * rows[0].warm
         families = compared.setdefault(name, {})
         scenarios = families.setdefault(family(rows[0].dataset), {})
-        # Groups that differ in their terms are about one scenario, which is to count once: the fullest speaks for it.
+        # A scenario counts once, so of several groups with different terms the one with most methods is taken.
         scenario = str(rows[0].scenario)
         scenarios[scenario] = max(scenarios.get(scenario, {}), scores, key=len)
     return stated({name: across(families) for name, families in compared.items()})
 
 
 def _at_budget(group: Group) -> tuple[Group, float | None]:
-    """Return the runs with their scores at the least cost that any of them spent, and that cost.
-
-    Runs that cost nothing (they never send, say) set no budget; those that diverged keep their score.
+    """Return the runs with their scores at the group's budget, and that budget: the smallest cost of any run. A run without
+    cost (for example one that sends no bytes) sets no budget; a run without a curve keeps its score. Where no run has a cost,
+    the scores stay as they are and the budget is None.
     """
     budget = inf
     for runs in group.values():
@@ -194,7 +196,7 @@ def _at_budget(group: Group) -> tuple[Group, float | None]:
 def _rank(
     group: Group, trials: Trials, target: float | None, margin: float | None
 ) -> tuple[list[Row], tuple[Difference, ...]]:
-    """Return a group's rows, best first, and all its pairs."""
+    """Return the rows of a group, best first and references last, and the differences of all pairs of ranked methods."""
     group, budget = _at_budget(group)
     first = next(iter(group.values())).iloc[0]
     better = sign(direction(first["compared"]))
@@ -216,7 +218,7 @@ def _rank(
         gaps = (round(better * (means[rival] - means[name]), DIGITS) > 0 for rival in rivals)
         ranks[name] = 1 + sum(gaps)
     between = {name: estimate.interval() for name, estimate in estimates.items()}
-    # The pool of errors is of rivals alone: a reference does another job.
+    # References are not ranked, so they take no part in the pooled error.
     between |= intervals({name: estimates[name] for name in rivals})
     sweeps = " + ".join(pd.concat(group.values())["sweep"].unique())
     rows = []
@@ -256,13 +258,13 @@ def _rank(
 
 
 def _facts(runs: "pd.DataFrame", trials: Trials) -> dict[str, Any]:
-    """Return the fields of a row that say which method it is, and how that was tuned."""
+    """Return the fields of a row that identify its method and its search."""
 
     def validated(replicate: "pd.DataFrame") -> float:
         mean = _mean(replicate["val_score"])
         return -inf if mean is None else TASKS[replicate["metric"].iloc[0]].sign * mean
 
-    # Test scores choose nothing: the winner that validates best over its final seeds is shown.
+    # Test scores must choose nothing: the row shows the winner with the best mean validation score.
     chosen = max((own for _, own in runs.groupby(SEARCH, sort=False)), key=validated)
     run: Any = next(chosen.itertuples(index=False))
     copied = ("algorithm", "paper", "sweep", "study", "entry_id", "page", "warm")
@@ -281,7 +283,7 @@ def _facts(runs: "pd.DataFrame", trials: Trials) -> dict[str, Any]:
 
 def _cost(runs: "pd.DataFrame", target: float | None) -> dict[str, Any]:
     hit = runs[runs["reached_round"].notna()]
-    # Of an even number the lower one: a run that never came there is later than all that did.
+    # A run that never reached the target is later than all others; of an even number of runs the lower middle counts.
     median = median_low(runs["reached_round"].fillna(inf))
     return {
         **{key: fmean(runs[key]) for key in COUNTED},

@@ -1,4 +1,4 @@
-"""Names as tables and pages show them: files without folders, methods told apart."""
+"""Names as tables and pages show them: file names without folders, and a different name for each method."""
 
 import re
 from collections import Counter
@@ -16,12 +16,13 @@ NAMED = {
     *("algorithm", "algorithms", "left_out_algorithms", "first", "second", "beaten_by"),
     *("dataset", "model", "families", "left_out_families"),
 }
-"""The fields that hold names of methods, data sets and models."""
+"""The fields of a leaderboard that hold names of methods, data sets and models."""
 
 
 def classes_of_files(algorithms: Iterable[str]) -> dict[str, str]:
-    """Return distinct names for classes of one name in several files: `a/mine.py:Mine` is `a/mine.py:Mine (mine.py)`.
-    Files of one name in several folders are numbered.
+    """Return distinct names for classes of the same name in several files, by algorithm. `a/mine.py:Mine` becomes
+    `a/mine.py:Mine (mine.py)` if another file has a class `Mine` too. The second file `mine.py`, in another folder, becomes
+    `(mine.py, 2)`.
     """
     names = sorted(set(algorithms))
     classes = Counter(name.rpartition(":")[2] for name in names)
@@ -37,16 +38,14 @@ def classes_of_files(algorithms: Iterable[str]) -> dict[str, str]:
 
 
 def without_folders(names: Iterable[str]) -> dict[str, str]:
-    """Return shorter names for those that hold a path, `npz:my.npz` for `npz:/home/me/my.npz`, unless two would be
-    alike.
-    """
+    """Return short forms of names with a path, `npz:my.npz` for `npz:/home/me/my.npz`, except where two would be equal."""
     short = {name: re.sub(r"[^:(]*/(?=[^/])", "", name) for name in set(names) if ":" in name}
     count = Counter(short.values())
     return {name: text for name, text in short.items() if text != name and count[text] == 1}
 
 
 def as_shown(value: T, board: "Leaderboard") -> T:
-    """Return plain data about a board: names without folders and signs that nobody sees, and methods told apart."""
+    """Return data about a board with names as readers see them: no folders, no invisible characters, no two methods alike."""
     algorithms, others = set[str](), set[str]()
     rows: list[Any] = [*board.rows, *board.interim]
     for row in rows:
@@ -60,7 +59,7 @@ def as_shown(value: T, board: "Leaderboard") -> T:
 
 
 def renamed(value: T, names: Mapping[str, str], named: bool = True) -> T:
-    """Return plain data with these names replaced in the fields that are `NAMED`."""
+    """Return a copy of nested plain data, in which these names are replaced in all fields of `NAMED`."""
     new: Any = value
     if isinstance(value, str):
         new = names.get(value, value) if named else value
@@ -70,7 +69,7 @@ def renamed(value: T, names: Mapping[str, str], named: bool = True) -> T:
     elif isinstance(value, tuple):
         new = tuple(renamed(part, names, named) for part in value)
     elif isinstance(value, Mapping):
-        # Keys and values are the user's words: a hyperparameter may be called as a data set is.
+        # A mapping has the user's own names: a hyperparameter may have the same name as a data set.
         new = {key: renamed(part, names, named=False) for key, part in value.items()}
     elif is_dataclass(value) and not isinstance(value, type):
         changed = {}
@@ -82,11 +81,11 @@ def renamed(value: T, names: Mapping[str, str], named: bool = True) -> T:
 
 
 FOLDERS = re.compile(r"(?<![\w/.#])(?:~|/[\w.@+-]+)/(?:[\w.@+-]+/)*(?=[\w.@+-])")
-"""The folders of an absolute path in a text; not those of an address, nor of a page of MLflow's (`/#/...`)."""
+"""Matches the folders of an absolute path in a text, but no part of a web address or of an MLflow page (`/#/...`)."""
 
 
 def without_paths(value: T) -> T:
-    """Return JSON data whose texts have absolute paths without folders, since these describe somebody's disk."""
+    """Return JSON data in which absolute paths have lost their folders, which would disclose the layout of somebody's disk."""
     new: Any = value
     if isinstance(value, str):
         new = FOLDERS.sub("", value)

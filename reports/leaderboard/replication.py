@@ -1,14 +1,14 @@
-"""What a mean of final runs is a mean over: the model of a score, and the intervals that follow. No torch.
+"""The statistical model of a method's score in one scenario, and the intervals that follow from it.
 
-The score of a method in a scenario is the sum of its expectation and of four deviations,
+A score is the sum of the method's expectation and of four random deviations, of nested factors:
 
-    score = method + split + partition + tuning + seed,
+    score = method + split + partition + tuning + seed.
 
-each drawn anew for each level of its factor within the one before. The sample is the levels of the outermost factor
-that has at least `RANDOM` of them: their means are independent draws that have all deviations within them too, so
-Student's t over them covers at its rate whatever the four variances are. Factors outside it have one or two levels,
-about which nothing can be estimated: they are fixed, their levels are strata, and an interval is about these levels.
-Differences of two methods are taken run by run, since under one draw both meet the same data, clients and batches.
+The sample consists of the levels of the outermost factor that has at least `RANDOM` levels. The means of its levels are
+independent draws that contain all inner deviations, so Student's t over them has its coverage whatever the variances are.
+Factors outside the sampled one have one or two levels, too few to estimate a variance. They are fixed: their levels are
+strata, and an interval is about these levels only. Two methods are compared run by run, since under one draw both have the
+same data, clients and minibatches.
 """
 
 from collections import defaultdict
@@ -22,12 +22,12 @@ from typing import NamedTuple
 from reports.leaderboard.statistics import DIGITS, LEVEL, quantile
 
 RANDOM = 3
-"""The fewest levels of a factor that an interval covers."""
+"""The fewest levels of a factor whose variance an interval accounts for."""
 Interval = tuple[float | None, float | None]
 
 
 class Draw(NamedTuple):
-    """The levels of the four factors that a final run was drawn at."""
+    """The indices of a final run's split, partition, tuning and seed."""
 
     split: int
     partition: int
@@ -36,13 +36,13 @@ class Draw(NamedTuple):
 
 
 Scores = Mapping[Draw, float]
-"""Final runs of one method in one scenario."""
+"""The scores of one method's final runs in one scenario."""
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean, its standard error with its degrees of freedom (None: nothing to estimate it from, or no
-    spread at all, which is rounding and not certainty), and the factor that the sample is of.
+    """A mean of final runs, its standard `error` with degrees of `freedom`, and the sampled factor (`over`). The error is
+    None if there are too few runs to estimate it, or if all scores are equal, which is no proof of certainty.
     """
 
     mean: float
@@ -51,25 +51,25 @@ class Mean:
     over: str
 
     def half(self) -> float | None:
-        """Return half of Student's interval: t_{freedom, 0.975} error."""
+        """Return half the width of Student's 95 % interval, t_{freedom, 0.975} error; None without an error."""
         return None if self.error is None else quantile((1 + LEVEL) / 2, self.freedom) * self.error
 
     def interval(self) -> Interval:
-        """Return Student's interval: mean -+ half."""
+        """Return the ends of Student's 95 % interval, mean -+ half; (None, None) without an error."""
         return around(self.mean, self.half())
 
 
 def around(mean: float, half: float | None) -> Interval:
-    """Return the interval around a mean; None where its half width is None."""
+    """Return mean - half and mean + half; (None, None) if half is None."""
     return (None, None) if half is None else (mean - half, mean + half)
 
 
 def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
-    """Return the intervals of a scenario's methods, each by its own error. Over tunings, partitions or splits none is
-    narrower than by the pooled error of all methods (root mean square, summed freedoms).
+    """Return the 95 % interval of each method in a scenario.
 
-    Tunings fail now and then, and a sample without a failure looks more certain than it is; the others of the
-    scenario show what a failure costs. (Of differences the paired error is enough: docs/leaderboards.md.)
+    An interval over tunings, partitions or splits is at least as wide as one with the pooled error of all such methods (root
+    mean square, summed freedoms). The reason is that searches fail now and then, and a sample without a failure looks too
+    certain; other methods show what a failure costs. Differences of methods need no such rule: `Errors` pools them already.
     """
     squares, freedom = list[float](), 0.0
     for mean in scenario.values():
@@ -88,10 +88,9 @@ def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
 
 @dataclass(frozen=True)
 class Gap:
-    """A mean over the sampled factor, taken apart: error^2 = squares / freedom * weight.
-
-    With n_h levels in stratum h of H and means m_hi of each: mean = 1/H sum_h mean_i m_hi, squares =
-    sum (m_hi - mean_i m_hi)^2, freedom = sum_h (n_h - 1), weight = sum_h 1/n_h / H^2 (0: no runs).
+    """A mean of scores, or of differences of two methods, with the parts of its error: error^2 = squares / freedom * weight.
+    Stratum h of H has n_h levels of the sampled factor `over`, with means m_hi. Then mean = 1/H sum_h mean_i m_hi, squares =
+    sum_hi (m_hi - mean_i m_hi)^2, freedom = sum_h (n_h - 1), and weight = sum_h 1/n_h / H^2 (0 without runs).
     """
 
     mean: float
@@ -102,12 +101,12 @@ class Gap:
 
     @property
     def variance(self) -> float:
-        """Return the variance of the levels' means within strata; 0 where nothing tells."""
+        """Return the variance of the levels' means within strata; 0 without degrees of freedom."""
         return self.squares / self.freedom if self.freedom else 0.0
 
 
 def taken_apart(scores: Scores) -> Gap:
-    """Return the parts of a mean and its error."""
+    """Return the mean of scores over the sampled factor, with the parts of its error."""
     over = sampled(scores)
     means, squares, shares, freedom = list[float](), list[float](), list[float](), 0
     for levels in _strata(scores, over).values():
@@ -122,17 +121,17 @@ def taken_apart(scores: Scores) -> Gap:
 
 
 def mean_of(scores: Scores) -> Mean:
-    """Return the mean of final runs and its error over the sampled factor (`Gap` has the formulas)."""
+    """Return the mean of final runs with its standard error over the sampled factor; `Gap` has the formulas."""
     parts = taken_apart(scores)
     error = None
-    # Squares that small are rounding: equal scores are no proof of certainty.
+    # Smaller squares are rounding: all scores are equal, which is no proof of certainty.
     if parts.freedom and parts.squares**0.5 >= 10**-DIGITS:
         error = (parts.variance * parts.weight) ** 0.5
     return Mean(parts.mean, error, parts.freedom, parts.over)
 
 
 def sampled(scores: Scores) -> str:
-    """Return the factor that the sample is of: the outermost with enough levels; the run's seed where there is none."""
+    """Return the sampled factor: the outermost of split, partition and tuning with `RANDOM` levels; "seed" if none has."""
     for factor, levels in zip(Draw._fields[:-1], zip(*scores, strict=True), strict=False):
         if len(set(levels)) >= RANDOM:
             return factor
@@ -140,12 +139,12 @@ def sampled(scores: Scores) -> str:
 
 
 def units(scores: Scores) -> int:
-    """Return the number of levels of the sampled factor."""
+    """Return the number of levels of the sampled factor, such as tunings, summed over strata."""
     return sum(map(len, _strata(scores, sampled(scores)).values()))
 
 
 def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
-    """Return the means of the sampled factor's levels, by the levels of the factors outside it."""
+    """Return the mean score of each level of the sampled factor, grouped by the levels of the factors outside it."""
     place = Draw._fields.index(over)
     groups: dict[tuple[int, ...], list[float]] = defaultdict(list)
     for draw, score in scores.items():
@@ -157,10 +156,9 @@ def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
 
 
 def spreads(scores: Scores) -> dict[str, float]:
-    """Return the standard deviation by each factor that has several levels: analysis of variance, nested.
-
-    From the inside out, v_f is the variance of the means of factor f's levels within the levels outside
-    it, and n the levels inside (their harmonic mean): var_seed = v_seed, var_f = max(0, v_f - v_inner / n).
+    """Return the standard deviation that each factor with several levels contributes, by nested analysis of variance. From
+    the inside out, v_f is the variance of the level means of factor f within the levels of outer factors. With n the harmonic
+    mean of the numbers of inner levels, var_seed = v_seed and var_f = max(0, v_f - v_inner / n).
     """
     deviations: dict[str, float] = {}
     means: dict[tuple[int, ...], float] = dict(scores.items())
@@ -184,10 +182,9 @@ def spreads(scores: Scores) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Difference:
-    """The lead of `first` over `second` in one scenario, over the runs they have in common.
-
-    `low` and `high` hold together with those of all pairs of the scenario (`Errors`); None where there is nothing to
-    estimate an error from. `tie`: the interval holds 0, so no difference is shown.
+    """The lead of method `first` over `second` in one scenario: the mean difference over the `seeds` runs that both have. The
+    intervals from `low` to `high` of all pairs of the scenario hold jointly with 95 % (`Errors`); both ends are None if no
+    error can be estimated. A `tie` has 0 in its interval, so no difference is shown.
     """
 
     first: str
@@ -202,12 +199,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Errors:
-    """The errors of all pairs of a scenario of k methods, by which all of its differences are judged together.
+    """The variances of all paired differences in a scenario, from which the intervals of all pairs follow.
 
-    `pooled` is the variance over all pairs, with its degrees of `freedom`; `parts` has each method's part s^2 in the variances
-    of its pairs. The variance of a pair is the larger of `pooled` and s_i^2 + s_j^2. Pooling keeps a pair whose few
-    searches hold no failure from looking certain, since the others of the scenario show what a failure costs; a
-    method's own part keeps one that is noisier than the others from looking as steady as they are.
+    `pooled` is the variance over all pairs, with its degrees of `freedom`. `parts` has each method's contribution s^2 to the
+    variances of its pairs. The variance of a pair is the larger of `pooled` and s_i^2 + s_j^2. Pooling matters to a pair
+    whose few searches happen not to fail: other pairs show what a failure costs. The parts matter to a method that is noisier
+    than the others, which would otherwise look as steady as they are.
     """
 
     pooled: float
@@ -216,11 +213,11 @@ class Errors:
     pairs: int
 
     def half(self, first: str, second: str, gap: Gap) -> float | None:
-        """Return the half width of a pair's interval; those of all pairs hold together with `LEVEL` (Bonferroni). None
-        below `RANDOM` units.
+        """Return half the width of a pair's interval; None if the gap has fewer than `RANDOM` - 1 degrees of freedom.
 
-        What a pair's variance has above the pool was seen on its own units alone. Errors of the two parts may be the same
-        ones, so their standard deviations are added: v / sqrt(f) = pooled / sqrt(f_pooled) + excess / sqrt(f_pair).
+        All pairs' intervals hold jointly with `LEVEL` (Bonferroni). The pair's variance is v = pooled + excess, where only
+        this pair's runs show the excess. The errors of both terms may be correlated, so their standard deviations are added.
+        That gives the degrees of freedom f: v / sqrt(f) = pooled / sqrt(f_pooled) + excess / sqrt(f_pair).
         """
         if gap.freedom < RANDOM - 1:
             return None
@@ -231,11 +228,11 @@ class Errors:
 
 
 def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
-    """Return the errors of a scenario's pairs; None where nothing varies by more than rounding.
+    """Return the errors of all pairs of k methods in a scenario; None if no difference varies by more than rounding.
 
-    The pool has Satterthwaite's degrees of freedom over the pairs, times 2 / k, since a method's deviations are in
-    k - 1 of them. With S_i the sum of method i's pairs' variances, s_i^2 = (S_i - T) / (k - 2),
-    T = sum_i S_i / (2 (k - 1)): what Grubbs (1948) estimates.
+    The pool has Satterthwaite's degrees of freedom over the pairs times 2 / k, since each method's deviations are in k - 1
+    pairs. Let S_i be the sum of the variances of method i's pairs, and T = sum_i S_i / (2 (k - 1)). The contribution of
+    method i is s_i^2 = (S_i - T) / (k - 2), Grubbs' estimate (1948), or 0 if that is negative or k = 2.
     """
     freedoms, sums_of_squares, fourths = list[int](), list[float](), list[float]()
     variances: dict[str, list[float]] = {name: [] for name in sorted(set().union(*gaps))}
@@ -253,7 +250,7 @@ def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
     freedom = min(max(share * squares**2 / fsum(fourths), min(freedoms)), share * sum(freedoms))
     parts = dict.fromkeys(variances, 0.0)
     if k > 2:
-        # Pairs without a common run are taken to vary as the method's others do.
+        # A pair without a common run is assumed to vary as the method's other pairs do.
         sums = {name: fmean(values or [0.0]) * (k - 1) for name, values in variances.items()}
         total = fsum(sums.values()) / (2 * (k - 1))
         parts = {name: max(0.0, (s - total) / (k - 2)) for name, s in sums.items()}
@@ -261,8 +258,8 @@ def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
 
 
 def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Difference, ...]:
-    """Return all pairs of one scenario, `scenario[algorithm][draw]`, in the order of the algorithms; `sign` is -1 where
-    less is better.
+    """Return the differences of all pairs of methods in a scenario, from scores `scenario[algorithm][draw]`. Pairs are in the
+    order of the algorithms. With `sign` -1, for metrics of which less is better, a lead is still positive.
     """
     gaps: dict[tuple[str, str], Gap] = {}
     runs: dict[tuple[str, str], int] = {}
@@ -270,7 +267,7 @@ def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Differen
         mine, theirs = scenario[first], scenario[second]
         common = sorted(mine.keys() & theirs.keys())
         runs[first, second] = len(common)
-        # Rounded, so that scores that are equal on paper differ by 0.
+        # Rounded, so that scores that would be equal in exact arithmetic differ by 0.
         ahead = {draw: round(sign * (mine[draw] - theirs[draw]), DIGITS) for draw in common}
         gaps[first, second] = taken_apart(ahead)
     errors, pairs = errors_of(gaps), []
@@ -288,10 +285,9 @@ def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Differen
 
 @dataclass(frozen=True)
 class Behind:
-    """The distance of a method behind the best of its scenario, whichever that is: between `low` and `high`.
-
-    `beaten_by` are the rivals that are shown to be ahead; where there are any, the method is shown not to be the
-    best. `tie`: whether it may be the best, and is shown to be within the study's margin of it.
+    """How far a method is behind the best method of its scenario, whichever that is: between `low` and `high`. `beaten_by`
+    lists the rivals that are shown to be ahead; if there are any, the method is shown not to be the best. A `tie` is a method
+    that may be the best, and is shown to be at most the study's margin behind.
     """
 
     low: float
@@ -303,10 +299,8 @@ class Behind:
 def behind_best(
     methods: Collection[str], differences: Iterable[Difference], margin: float | None = None
 ) -> dict[str, Behind]:
-    """Return what the differences of a scenario show of each method. Empty where no error can be estimated, unless all runs
-    are equal.
-    """
-    # By how much a rival is ahead, at least and at most.
+    """Return how far each method is behind the best; empty if no error can be estimated, unless all differences are 0."""
+    # ahead[method][rival]: by how much the rival is ahead, at least and at most.
     ahead: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in methods}
     equal = []
     for pair in differences:
@@ -324,7 +318,7 @@ def behind_best(
         low = high = 0.0
         for rival, (least, most) in ends.items():
             low = max(low, least)
-            if not beaten[rival]:  # who is shown not to be the best sets no upper end
+            if not beaten[rival]:  # a rival that is shown not to be the best sets no upper end
                 high = max(high, most)
         tie = margin is not None and bool(ends) and not beaten[name] and high <= margin
         shown[name] = Behind(low, max(low, high), beaten[name], tie)

@@ -1,12 +1,10 @@
-"""Statistics of leaderboards: Student's intervals, and ranks over scenarios. No torch.
+"""Statistics of leaderboards: Student's intervals, and tests of ranks over families of data sets (Demsar, JMLR 7, 2006).
 
-Within a scenario `reports.leaderboard.replication` says what the sample is.
-
-Across scenarios the sample is the families of data sets, one row each (Demsar, JMLR 7, 2006): levels, models and
-variants of one data set are no independent answers. Within a family methods are ranked in each
-scenario, and a row holds their average ranks, so that no scenario counts more because its scores spread
-more. Average ranks, Friedman's test, Wilcoxon's signed-rank test of each pair with Holm's
-correction, all from `ENOUGH` families on: with fewer, ranks are shown and nothing is claimed. Distributions are SciPy's.
+`reports.leaderboard.replication` defines the sample within a scenario. Across scenarios each family of data sets is one
+observation, because levels, models and variants of one data set are not independent. In each scenario the methods
+are ranked, and an observation is their average ranks over the family's scenarios. So no scenario counts more
+because its scores spread more. The tests are Friedman's, and Wilcoxon's signed-rank test of each pair with Holm's correction.
+With fewer than `ENOUGH` families ranks are shown, but nothing is tested. Distributions are SciPy's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,13 +26,13 @@ else:
 special, stats = Lazy("scipy.special"), Lazy("scipy.stats")
 
 LEVEL = 0.95
-"""The level of every interval; 1 - LEVEL is that of every test."""
+"""The confidence level of every interval; 1 - LEVEL is the significance level of every test."""
 DIGITS = 12
-"""Decimals to which scores are compared: what differs less is rounding, and a tie."""
+"""Decimals to which scores are compared; a smaller difference is rounding and counts as a tie."""
 ENOUGH = 8
-"""The fewest families of data sets that are tested."""
+"""The fewest families of data sets over which methods are tested."""
 BOOTSTRAP = 1000
-"""Draws of a bootstrap interval."""
+"""The number of bootstrap samples behind an interval of average ranks."""
 CANNOT = "cannot reject at this n"
 DIFFERS = "differs"
 SAME = "not shown to differ"
@@ -42,9 +40,9 @@ SAME = "not shown to differ"
 
 @dataclass(frozen=True)
 class PairTest:
-    """Two algorithms over all families of data sets, whose average ranks are `rank_difference` apart. `smallest` is the
-    p-value that Wilcoxon's test would have had if all families had pointed one way, `threshold` the corrected level that it
-    has to undercut.
+    """Wilcoxon's test of two algorithms over all families; `rank_difference` is the second's average rank minus the first's.
+    `wilcoxon` is the p-value, `holm` the corrected one. `smallest` is the p-value if all families preferred one algorithm.
+    The verdict is `CANNOT` if even that is above the corrected level, `threshold`, or families are fewer than `ENOUGH`.
     """
 
     first: str
@@ -59,11 +57,11 @@ class PairTest:
 
 @dataclass(frozen=True)
 class Across:
-    """Algorithms over families of data sets: `algorithms` by average rank, best first, with `ranks` beside them,
-    and `rank_low` and `rank_high`, the ends of their bootstrap intervals (empty below 2 families).
+    """A comparison over families of data sets: the `algorithms`, best first, with their average `ranks` and the ends
+    `rank_low` and `rank_high` of bootstrap intervals (empty below 2 families).
 
-    `friedman` is the p-value of the chi-squared statistic `chi2`, `iman_davenport` that of the F
-    statistic `f`, its less conservative correction; all None below 3 algorithms or `ENOUGH` families.
+    `friedman` is the p-value of Friedman's statistic `chi2`. `iman_davenport` is the p-value of `f`, its less conservative
+    correction. All four are None below 3 algorithms or `ENOUGH` families.
     """
 
     algorithms: tuple[str, ...]
@@ -83,7 +81,7 @@ class Across:
 
 
 def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | None, float | None]:
-    """Return the Student-t interval of the mean: m -+ t_{n-1, (1+level)/2} s / sqrt(n); None below 2 values."""
+    """Return the ends of Student's interval of the mean, m -+ t_{n-1, (1+level)/2} s / sqrt(n); (None, None) below 2 values."""
     if len(values) < 2:
         return None, None
     n, mean = len(values), fmean(values)
@@ -93,27 +91,26 @@ def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | Non
 
 
 def half_width(spread: float, n: int) -> float:
-    """Return t_{n-1, (1+LEVEL)/2} s / sqrt(n)."""
+    """Return half the width of Student's interval of n values with standard deviation s: t_{n-1, (1+LEVEL)/2} s / sqrt(n)."""
     return quantile((1 + LEVEL) / 2, n - 1) * spread / n**0.5
 
 
 def quantile(probability: float, freedom: float) -> float:
-    """Return a quantile of Student's t."""
+    """Return a quantile of Student's t distribution with these degrees of freedom."""
     return float(special.stdtrit(freedom, probability))
 
 
 def corrected(pairs: int) -> float:
-    """Return the level of each of several intervals that all hold together with `LEVEL` (Bonferroni)."""
+    """Return the level for each of several intervals so that all hold jointly with `LEVEL` (Bonferroni)."""
     return 1 - (1 - LEVEL) / max(1, pairs)
 
 
 def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> Across | None:
-    """Compare algorithms over families of data sets; `families[family][scenario][algorithm]` are scores by tuning,
-    more is better. A row of the tests is a family: the average over its scenarios of the ranks in them.
+    """Compare algorithms over families; `families[family][scenario][algorithm]` has one score per tuning, more is better.
 
-    Tests need complete rows. An algorithm that lacks a scenario of a family is a hole in the family's row. While there
-    are holes, the algorithm or family with the largest share is left out and named (of equals the family, then the last
-    by name). None when no two algorithms share a family.
+    An algorithm is missing from a family if it lacks one of its scenarios. Tests need every algorithm in every family. So the
+    algorithm or family with the largest share of missing pairs is left out, until none is missing. In a tie a family goes
+    first, and then the last by name. Return None if fewer than two algorithms or no family remain.
     """
     complete: dict[str, set[str]] = {}
     everybody: set[str] = set()
@@ -130,7 +127,7 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
             scores.append([fmean(tunings[name]) for name in names])
             ranked.append(scenario)
         means.append(_ranks(np.array(scores)).mean(0))
-    # The sign turned: in the tests more is better.
+    # In the tests more is better, so ranks change their sign.
     table = -np.array(means).round(DIGITS)
     ranks = _ranks(table).mean(0)
     order = sorted(range(len(names)), key=lambda i: (ranks[i], names[i]))
@@ -151,7 +148,7 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
 
 
 def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return ranks within rows of (rows, algorithms), 1 is the best; equal ones share their average."""
+    """Return ranks within each row of scores `(rows, algorithms)`; the highest score has rank 1, ties share their average."""
     ranks: npt.NDArray[Any] = stats.rankdata(-scores.round(DIGITS), "average", axis=-1)
     return ranks
 
@@ -159,8 +156,8 @@ def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _bootstrap(
     rows: Sequence[Sequence[Mapping[str, Sequence[float]]]], names: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return percentile intervals of the average ranks. Families are drawn anew, then each method's tunings in each of
-    their scenarios. The draws are always the same.
+    """Return the lower and upper ends of bootstrap percentile intervals of the average ranks; empty below 2 rows. A bootstrap
+    sample draws families, and in each of their scenarios each method's tunings, with replacement. The seed is fixed.
     """
     if len(rows) < 2:
         return (), ()
@@ -183,7 +180,7 @@ def _bootstrap(
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number by Holm's step-down rule, in the same order."""
+    """Return the p-values, in the same order, adjusted for multiple tests by Holm's step-down rule."""
     adjusted, highest = [0.0] * len(p), 0.0
     for step, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
         highest = max(highest, min(1.0, (len(p) - step) * p[i]))
@@ -192,11 +189,11 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def wilcoxon(gaps: npt.NDArray[Any]) -> float:
-    """Return the two-sided p-value of the signed-rank test. Equal pairs are left out; all equal gives 1.
+    """Return the exact two-sided p-value of Wilcoxon's signed-rank test of paired differences; zeros are left out.
 
-    Exact, also where sizes tie. (SciPy then tries all signs: a second for 12 rows.) Each
-    (mid)rank r is in the positive sum with probability 1/2, so the coefficients of the product of
-    (1 + x^r) / 2 are the distribution of that sum; ranks are doubled to be whole.
+    It is exact also with ties, where SciPy would try all signs (a second for 12 rows). Each rank r belongs to the positive
+    sum with probability 1/2, so the product of (1 + x^r) / 2 has the distribution of that sum as coefficients. Average
+    ranks of ties may end in 1/2, so ranks are doubled. If all differences are 0 the result is 1.
     """
     unequal = gaps[gaps != 0]
     ranks = (2 * stats.rankdata(abs(unequal), "average")).astype(int)
@@ -208,8 +205,8 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
 
 
 def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
-    """Return rows and algorithms without holes: while a row lacks an algorithm, the row or algorithm with the largest
-    share of holes is dropped.
+    """Return rows and algorithms such that every row has every algorithm, from the set of algorithms in each row. The row or
+    algorithm with the largest share of missing pairs is dropped until no pair is missing.
     """
     names = sorted(set().union(*present.values()))
     holes = pd.DataFrame({row: ~np.isin(names, [*present[row]]) for row in present}, names)
@@ -228,7 +225,10 @@ def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
 def friedman_test(
     table: npt.NDArray[Any],
 ) -> tuple[float | None, float | None, float | None, float | None, str]:
-    """Return chi2, its p-value, Iman and Davenport's F, its p-value, and the verdict."""
+    """Return Friedman's chi-squared, its p-value, Iman and Davenport's F, its p-value, and the verdict, from scores
+    `(families, algorithms)`. Below 3 algorithms or `ENOUGH` families the numbers are None, and the verdict says what is
+    needed.
+    """
     n, k = table.shape
     if k < 3 or n < ENOUGH:
         needs = f"needs 3 algorithms and {ENOUGH} families of data sets; there are {k} and {n}"
@@ -250,7 +250,7 @@ def _pairs(
     for i, j in at:
         gap = (table[:, i] - table[:, j]).round(DIGITS)
         p.append(wilcoxon(gap))
-        # Had all families pointed one way, the test could not say more.
+        # The smallest p-value that the test can have with gaps of these sizes.
         smallest.append(wilcoxon(abs(gap)))
     adjusted = holm(p)
     left = len(at) - sum(value <= alpha for value in adjusted)
@@ -258,7 +258,7 @@ def _pairs(
     for pair, (i, j) in enumerate(at):
         apart = float(ranks[j] - ranks[i])
         differs = adjusted[pair] <= alpha and len(table) >= ENOUGH
-        threshold = alpha / max(1, left)  # where Holm's rule stopped
+        threshold = alpha / max(1, left)  # the level at which Holm's rule stopped rejecting
         cannot = len(table) < ENOUGH or smallest[pair] > threshold
         verdict = DIFFERS if differs else CANNOT if cannot else SAME
         numbers = (apart, p[pair], adjusted[pair], smallest[pair], threshold)

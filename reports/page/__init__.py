@@ -1,1 +1,1 @@
-"""The report: one self-contained HTML page and its figures."""
+"""HTML pages: the self-contained report with its figures, the start page of `suite ui`, and results in notebooks."""

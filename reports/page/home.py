@@ -1,4 +1,4 @@
-"""The first page: the progress of sweeps, what runs now, and the leaderboards so far."""
+"""The start page of `suite ui`: the progress of sweeps, the trials that run now, and the leaderboards so far."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
@@ -21,7 +21,7 @@ NOW = (
     Column("scenario", ColumnKind.WORDS),
 )
 Status = Mapping[str, Any]
-"""A sweep as `suite status --json` has it."""
+"""The status of a sweep, as a dict that `suite status --json` prints."""
 
 
 def home_page(
@@ -33,8 +33,9 @@ def home_page(
     mlflow: str,
     nonce: str,
 ) -> str:
-    """Return the page of all sweeps, or of the one with a name: `faults` say what is wrong with others, `links` lead to
-    more of each sweep, `mlflow` is the address of MLflow's pages, and the page's own scripts have the `nonce`.
+    """Return the HTML page of all sweeps, or of the sweep with a name, with their leaderboards (`data`). `faults` are
+    messages about sweeps that cannot be read. `links` has the addresses of further pages by sweep, and `mlflow` is the
+    address of MLflow's pages. The page's scripts carry the `nonce` of its content security policy.
     """
     if data:
         data = as_shown(data, data.board)
@@ -55,7 +56,7 @@ def home_page(
 
 
 def summary(status: Status) -> dict[str, Any]:
-    """Return the page's text on a sweep."""
+    """Return what the page shows of a sweep: its state, counts of trials, pace, and the trials that run now."""
     done = status["ended"] - status["superseded"]
     over = done >= status["expected"] and status["recorded"] >= status["ended"]
     state = "running" if status["running"] else "finished" if over else "not running"
@@ -78,12 +79,12 @@ def summary(status: Status) -> dict[str, Any]:
 
 
 def scenario(entry: Status) -> str:
-    """Return the scenario of an entry in words."""
+    """Return the scenario of a sweep's entry as text."""
     return " · ".join(itemgetter(*Scenario._fields)(entry))
 
 
 def running(now: Iterable[Status], entries: Iterable[Status]) -> Table:
-    """Return the table of the trials that run at this moment."""
+    """Return the table of the trials that run now; `entries` have their scenarios."""
     scenarios, rows = {entry["entry_id"]: scenario(entry) for entry in entries}, []
     for trial in now:
         cells = [

@@ -1,4 +1,4 @@
-"""Results in notebooks: the tables of pages as HTML, and charts as SVG, which need no script."""
+"""Results in notebooks: tables as HTML and charts as SVG, none of which needs a script."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from trials.scoring.metrics import direction, sign
 
 @dataclass(frozen=True)
 class Plot:
-    """Charts, which a notebook shows; `save` writes each as a file."""
+    """Charts that a notebook displays; `save` writes each as a file."""
 
     charts: Sequence[Chart]
 
@@ -31,7 +31,7 @@ class Plot:
         return render("notebook.html", content=[], drawings=drawn)
 
     def save(self, folder: str | Path, form: str = "svg") -> list[Path]:
-        """Write the charts into a folder as `svg`, `png` or `pdf`; return their paths."""
+        """Write the charts into a folder as `svg`, `png` or `pdf`, and return the paths; raise `UserError` for another form."""
         if form not in drawing.FORMS:
             raise unknown("form of figures", form, drawing.FORMS)
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -43,30 +43,30 @@ class Plot:
 
 @dataclass(frozen=True, repr=False)
 class ShownBoard(Leaderboard):
-    """A leaderboard that a notebook shows as the tables of a report."""
+    """A leaderboard that a notebook displays with the tables of a report."""
 
     @classmethod
     def of(cls, board: Leaderboard) -> "ShownBoard":
-        """Return the same leaderboard."""
+        """Return the leaderboard as one that notebooks display."""
         return cls(**vars(board))
 
     def _repr_html_(self) -> str:
         return board_html(self)
 
     def plot(self, *kinds: str) -> Plot:
-        """Return its charts, which a notebook shows: intervals (`dots`), average `ranks`; all,
-        or those kinds. A sweep's `plot` has curves besides.
+        """Return the charts of these kinds (default: all): intervals of scores (`dots`), and average `ranks`. The charts of
+        curves need a sweep's data; the sweep's own `plot` has them.
         """
         return board_plot(ReportData(self), kinds)
 
 
 def html(blocks: Sequence[Block]) -> str:
-    """Return texts and tables for a notebook."""
+    """Return paragraphs and tables as HTML for a notebook."""
     return render("notebook.html", content=blocks, drawings=[])
 
 
 def board_html(board: Leaderboard) -> str:
-    """Return the tables of a leaderboard, as a report has them."""
+    """Return the tables of a leaderboard, as in a report, as HTML for a notebook."""
     data = ReportData(as_shown(board, board))
     # Without links, since MLflow's pages may not be served.
     blocks: list[Block] = [*tables(data, look_of(data), linked=False), *interim_tables(data.board)]
@@ -74,7 +74,7 @@ def board_html(board: Leaderboard) -> str:
 
 
 def board_plot(data: ReportData, kinds: Sequence[str] = ()) -> Plot:
-    """Return the charts of a report, all or those of some `SECTIONS`. Raises `UserError` for others."""
+    """Return the charts of a report of these kinds (default: all); raise `UserError` for a kind that is not in `SECTIONS`."""
     data = as_shown(data, data.board)
     charts = gallery(data, look_of(data))
     shown: list[Chart] = []
@@ -86,7 +86,7 @@ def board_plot(data: ReportData, kinds: Sequence[str] = ()) -> Plot:
 
 
 def run_plot(name: str, history: Sequence[dict[str, float]], metric: str) -> Plot:
-    """Return the curves of a run: its score on validation and on test data against rounds."""
+    """Return a chart of a run's validation and test scores against rounds, from the run's history of evaluations."""
     traces = []
     for part in ("val", "test"):
         if f"{part}_{metric}" in history[-1]:

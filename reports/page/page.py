@@ -1,6 +1,6 @@
-"""The report of a study: one HTML file that needs nothing else, and its charts as files.
+"""The report of a study: one self-contained HTML file, and its charts as files.
 
-All content comes from `ReportData`; `reports/templates/report.html` has the layout.
+`ReportData` has all content, and `reports/templates/report.html` the layout.
 """
 
 import re
@@ -28,14 +28,14 @@ from trials.run.outcome import Status
 from trials.scoring.metrics import direction
 
 PICTURE = (
-    "The picture of an interval spans the leaders; an arrow: the row lies outside. Shaded: what may be the best. Click a "
-    "heading to sort, best first."
+    "Pictures of intervals have the scale of the leaders; an arrow marks a row outside it. Shaded rows may be the best. "
+    "Click a heading to sort, best first."
 )
-"""The words on what a page's table has beyond the terminal's."""
+"""The explanation of what tables on pages have beyond those on terminals."""
 
 
 def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str, bytes]]:
-    """Return the page, and its figures as files of these forms by name."""
+    """Return the report as HTML, and its charts as files in these forms (content by file name)."""
     data = as_shown(data, data.board)
     look = look_of(data)
     charts = gallery(data, look)
@@ -44,7 +44,7 @@ def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str
 
 
 def leaderboard_page(board: Leaderboard) -> str:
-    """Return a leaderboard alone as a page: no charts, no search."""
+    """Return the HTML page of a leaderboard alone, without charts and search trials."""
     data = ReportData(as_shown(board, board))
     return _report(data, look_of(data), {})
 
@@ -88,14 +88,12 @@ def _report(data: ReportData, look: Look, charts: "Gallery") -> str:
 
 
 def page_legend(board: Leaderboard) -> str:
-    """Say how the rows were made, and what the pictures are."""
+    """Return the text below the tables: how the rows were made, and how to read the pictures."""
     return f"{words.legend(board)} {PICTURE}"
 
 
 def _setting(data: ReportData) -> dict[str, str]:
-    """Return the facts below the title: the settings that all algorithms share, start and duration, and counts. Where
-    sweeps differ, a fact has all values.
-    """
+    """Return the facts below a report's title: the sweeps' settings, start and duration (`a / b` where they differ), and counts."""
     facts: dict[str, list[str]] = {}
     for sweep in data.sweeps:
         for key, value in sweep.setting.items():
@@ -114,12 +112,12 @@ def _setting(data: ReportData) -> dict[str, str]:
     return texts | {name: str(count) for name, count in counts.items() if count}
 
 
-# What is said first
+# Headlines
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:
-    """Return the winner in a few words, and sentences on how sure that is and what is unfinished."""
-    # References stand in no sentence about who is first.
+    """Return the headline of a board, and sentences on what is shown and which scenarios are unfinished."""
+    # References are not ranked, so no sentence about the best names one.
     ranked = tuple(row for row in board.rows if row.rank is not None)
     scenarios = [*wording.groups(replace(board, rows=ranked)).values()]
     if not board.rows:
@@ -137,8 +135,8 @@ def headline(board: Leaderboard) -> tuple[str, str]:
 
 
 def _alone(rows: Sequence[Row]) -> tuple[str, str]:
-    """Return the headline of one scenario, and statements about its methods. It names the first method if no other may be
-    the best or nothing can be estimated. Else it says how many may be.
+    """Return the headline of a board with one scenario, and the sentences below it. The headline names the first method if it
+    alone may be the best, or if no error can be estimated. Otherwise it says how many methods may be the best.
     """
     where, tie = wording.scenario_text(rows[0].group), "tied at " * rows[0].tied
     highest = f"{_names(rows)}: {tie}{_score(rows[0])} {words.title_of(rows[0].metric)}"
@@ -151,8 +149,9 @@ def _alone(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
-    """Return the headline over several scenarios, and their highest means. It names the method shown to be the best in
-    most of them, or none where no test over families of data sets tells two methods apart.
+    """Return the headline of a board with several scenarios, and a sentence with the highest means of the first three. The
+    headline names the methods that are shown to be the best in most scenarios. It names none if a comparison over families of
+    data sets shows no difference between any two methods.
     """
     wins = Counter[str]()
     for rows in scenarios:
@@ -188,13 +187,13 @@ def _names(rows: Sequence[Row]) -> str:
 # Tables, with pictures of intervals, links, and what was tuned
 
 STRIP, EDGE = 140, 6.0
-"""Width of the picture of an interval, and of its margins."""
+"""The width of the picture of an interval, and of its margins."""
 FIXED = 4
-"""How many first columns every page has: rank, name, score, and distance behind the best."""
+"""The number of columns that every page has: rank, name, score, and distance behind the best."""
 
 
 def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
-    """Return the tables of a board, one a group of rows that are ranked together; `linked` to the rows' runs in MLflow."""
+    """Return a table for each group of rows, with pictures of intervals; `linked` rows lead to MLflow's pages."""
     contents, rows = wording.board_tables(data.board, ["all"]), wording.groups(data.board).values()
     pairs = zip(contents, rows, strict=True)
     return [_table(data, content, group, look, linked) for content, group in pairs]
@@ -203,7 +202,9 @@ def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
 def _table(
     data: ReportData, content: Table, rows: Sequence[Row], look: Look, linked: bool
 ) -> Table:
-    """Return the table without the columns whose values are all equal; these are named below it."""
+    """Return a group's table for a page, with a picture of each interval, and tuned files that open below the parameters.
+    Columns in which all rows are equal are left out, and a note below the table names their value.
+    """
     heads, last = content.columns, len(content.columns) - 1
     texts = list(zip(*(line.texts for line in content.lines), strict=True))
     order, alike = [FIXED - 1], []
@@ -224,16 +225,16 @@ def _table(
         file = data.tuned.get((row.sweep, row.entry_id), "")
         cells[last] = replace(cells[last], code=file, look="cut")
         picture = Cell("", drawing={**strip(row, scale), "hue": look[row.algorithm][0]})
-        sought = " ".join([row.algorithm, row.paper, content.title, content.small])
-        # The rank, the name and the score, then the picture, then what it is behind and the rest.
-        lines.append(Line([*cells[:3], picture, *kept(cells)], line.best, sought))
+        searched = " ".join([row.algorithm, row.paper, content.title, content.small])
+        # The picture stands after rank, name and score, and before the distance to the best.
+        lines.append(Line([*cells[:3], picture, *kept(cells)], line.best, searched))
     notes = [f"All rows: {', '.join(alike)}."] if alike else []
     return replace(content, columns=columns, lines=lines, notes=notes, look="board")
 
 
 def leading(rows: Sequence[Row]) -> tuple[float, float]:
-    """Return the range of the intervals of the leaders: of the better half of the rows, at least three, and of
-    all that tie with the best.
+    """Return the smallest and the largest end of the leaders' intervals, which is the scale of the pictures. Leaders are the
+    better half of the rows, at least three, and all rows that may be the best.
     """
     ends: list[float] = []
     for row in (*rows[: max(3, round(LEADERS * len(rows)))], *filter(wording.leads, rows)):
@@ -242,9 +243,7 @@ def leading(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 def strip(row: Row, scale: tuple[float, float]) -> dict[str, Any]:
-    """Return the picture of a row's interval: the places of its ends and its mean, and the side on which it leaves the
-    scale (-1 or 1; 0: neither).
-    """
+    """Return where to draw `low`, `mean` and `high` of a row in pixels; `out` is -1 or 1 if the mean is below or above the scale."""
     start, end = scale
 
     def at(value: float | None) -> float:
@@ -252,7 +251,7 @@ def strip(row: Row, scale: tuple[float, float]) -> dict[str, Any]:
         share = (score - start) / (end - start) if end > start else 0.5
         return round(EDGE + (STRIP - 2 * EDGE) * min(1.0, max(0.0, share)), 1)
 
-    # Who is far behind gets an arrow, so that the leaders have room.
+    # A row far behind gets an arrow instead, so that the scale can be fitted to the leaders.
     out = -1 if row.mean < start else 1 if row.mean > end else 0
     return {"low": at(row.ci_low), "mean": at(row.mean), "high": at(row.ci_high), "out": out}
 
@@ -260,20 +259,20 @@ def strip(row: Row, scale: tuple[float, float]) -> dict[str, Any]:
 # Charts, by the section they stand in
 
 Gallery = dict[str, list[Chart]]
-"""Charts by section."""
+"""The charts of a report by section."""
 SECTIONS = ("dots", "rounds", "bytes", "ranks", "budget")
-"""The kinds of charts that a leaderboard or a sweep has."""
+"""The sections of charts: intervals, scores against rounds and bytes, average ranks, and best score against trials."""
 
 
 def look_of(data: ReportData) -> Look:
-    """Return colour and dash of each algorithm of a report."""
+    """Return the colour and the dash pattern of each algorithm of a report; those without any rank are grey."""
     names = [row.algorithm for row in data.board.rows]
     ranked = {row.algorithm for row in data.board.rows if row.rank is not None}
     return styles(names, {*names} - ranked)
 
 
 def gallery(data: ReportData, look: Look) -> Gallery:
-    """Return all charts of a report."""
+    """Return all charts of a report by section."""
     sections: Gallery = defaultdict(list)
     for group, rows in wording.groups(data.board).items():
         where, metric = wording.scenario_text(group), rows[0].metric
@@ -308,7 +307,7 @@ def gallery(data: ReportData, look: Look) -> Gallery:
 
 
 def render(template: str, **content: Any) -> str:
-    """Return a page from a template of the project's. No text in it names a folder of somebody's disk."""
+    """Return a page filled in from a template of `reports/templates`. Absolute paths in its texts lose their folders."""
     return _templates().get_template(template).render(sign=SIGN, **content)
 
 
@@ -331,10 +330,10 @@ def _shown(text: str) -> str:
 
 
 def _coded(text: str) -> Markup:
-    """Return text with what stands in backticks as code, and powers raised elsewhere."""
+    """Return the text as HTML, in which parts in backticks are code and powers such as x^2 outside them are superscripts."""
     parts = re.split(r"`([^`]+)`", str(escape(_shown(text))))
     for i, part in enumerate(parts):
-        # The parts at odd places are those in backticks.
+        # The parts with odd indices stood in backticks.
         code = f"<code>{part}</code>"
         parts[i] = code if i % 2 else re.sub(r"(?<=\w)\^(\d+)", r"<sup>\1</sup>", part)
     return Markup("".join(parts))

@@ -1,9 +1,9 @@
 "use strict";
-// A link of MLflow's clients (/#/experiments/...) goes to MLflow.
+// Links that MLflow's clients print (/#/experiments/...) are redirected to MLflow's pages.
 const sendOn = () => { if (location.hash.startsWith("#/")) location.replace("/mlflow/" + location.hash); };
 sendOn();
 addEventListener("hashchange", sendOn);
-// Sections that changed are put in place of the old ones; what was opened or has the focus stays.
+// Changed sections replace the old ones; details that are open stay open, and the focus stays where it is.
 const main = document.querySelector("main"), state = document.getElementById("link-state");
 const seen = new Map([...main.children].map((section) => [section.id, section.outerHTML]));
 function put(section) {
@@ -17,7 +17,7 @@ async function look() {
   const answer = await fetch(location.pathname).catch(() => null);
   state.textContent = answer?.ok ? "" : answer?.status === 401 ? "suite ui was started anew: open the address that it printed" : "the server does not answer: this is the last it said";
   if (!answer?.ok) return;
-  // Without its head, whose style has a nonce of another page.
+  // Only the body of the answer is used: its style has another nonce than this page's policy allows.
   const fresh = new DOMParser().parseFromString(/<main>([^]*)<\/main>/.exec(await answer.text())[1], "text/html").body;
   const sections = [...fresh.children].map((section) => [section, section.outerHTML]);
   const same = sections.map(([section]) => section.id).join() === [...seen.keys()].join();

@@ -1,5 +1,5 @@
 "use strict";
-// Tables sort by any heading: best first, then the other way round.
+// A click on a heading sorts the table by that column: best first, then the other way round.
 function sortBy(head, way) {
   const table = head.closest("table"), body = table.tBodies[0];
   const column = [...head.parentNode.children].indexOf(head), number = "better" in head.dataset;
@@ -24,12 +24,12 @@ function onHead(event) {
 }
 function focusable() {
   for (const head of document.querySelectorAll(".sortable thead th:not([data-fixed])")) head.tabIndex = 0;
-  // What is wider than the page is moved by keys too.
+  // Blocks wider than the page can be focused, so that keys scroll them too.
   for (const wide of document.querySelectorAll(".scroll, pre"))
     if (wide.scrollWidth > wide.clientWidth && !wide.querySelector("a, button, summary, [tabindex]")) wide.tabIndex = 0;
   for (const wide of document.querySelectorAll(MOVED)) faded(wide);
 }
-// What goes on to the right fades there.
+// A block that continues to the right fades out there.
 const MOVED = ".scroll, .chips, nav";
 function faded(wide) { wide.toggleAttribute("data-more", wide.scrollLeft + wide.clientWidth < wide.scrollWidth - 1); }
 addEventListener("scroll", ({ target }) => target.matches?.(MOVED) && faded(target), true);
@@ -37,7 +37,7 @@ focusable();
 addEventListener("click", onHead);
 addEventListener("keydown", onHead);
 
-// Rows that have all words of the filter stay.
+// The filter keeps the rows whose text has all of its words.
 const filter = document.getElementById("filter"), shown = document.getElementById("shown");
 filter?.addEventListener("input", () => {
   const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -50,8 +50,8 @@ filter?.addEventListener("input", () => {
   shown.textContent = words.length ? `${left} of ${rows.length} rows` : "";
 });
 
-// Charts are drawn by Vega, where it is beside the page, from the specification that stands beside each; else its
-// picture stays, and there is nothing to switch.
+// If the page contains Vega, it draws each chart from the specification beside it; otherwise the still picture stays,
+// and no lines can be switched on or off.
 document.documentElement.classList.toggle("drawn", Boolean(window.vegaEmbed));
 const WIDEST = 860;
 const views = new Map();
@@ -63,7 +63,7 @@ function fitted(figure, spec) {
     spec.width = Math.min(figure.clientWidth, WIDEST);
     const legend = spec.config.legend, names = spec.params?.find((p) => p.name === "shown")?.value ?? [];
     legend.columns = Math.max(1, Math.floor(spec.width / 120));
-    // What axis, title and legend take of it.
+    // The height that axis, title and legend take.
     spec.height += 56 + (names.length ? 12 + 18 * Math.ceil(names.length / legend.columns) : 0);
   }
   return spec;

@@ -1,1 +1,1 @@
-"""Leaderboards in words: sentences, tables, and the formats that they are written in."""
+"""Leaderboards in sentences and tables, and as text: for terminals, CSV, Markdown and LaTeX."""

@@ -1,4 +1,4 @@
-"""A leaderboard as tables, and these as text: for a terminal, as CSV, Markdown and LaTeX."""
+"""The tables of a leaderboard, and the leaderboard as text: for a terminal, as CSV, Markdown and LaTeX."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -31,27 +31,28 @@ from trials.run.spec import Scenario
 from trials.scoring.metrics import direction, sign
 
 USUAL = ("#", "algorithm", "behind the best", "MB", "tuned")
-"""The columns of a leaderboard beside the score and the rounds to a target, unless others are asked for."""
+"""The default columns of a leaderboard, beside the score and the rounds to a target."""
 WHOLE = {"worst 10 %", "spread", "k samples", "MB"}
-"""Columns about whole runs and final models, as rounds to a target are: beside scores at equal bytes or steps they mislead."""
+"""Columns about whole runs and final models, which would mislead beside scores at equal bytes, steps or seconds."""
 
 
 class Measure(NamedTuple):
-    """A column of a leaderboard: the field of a row that it shows and is sorted by, and its text."""
+    """A column of a leaderboard: the field of a row by which it is sorted, and the function that returns a cell's text."""
 
     field: str
     column: Column
     text: Callable[[Row], str]
 
     def cell(self, row: Row) -> Cell:
-        """Return the row's cell."""
+        """Return the row's cell in this column, with its value if that is a number."""
         value = getattr(row, self.field)
         return Cell(self.text(row), value if isinstance(value, int | float) else None)
 
 
 def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -> list[Measure]:
-    """Return the columns of a group of rows: the usual ones and those `wanted`, by their heads or "all". Seeds are among
-    them where their number differs between rows. Raises `UserError` for an unknown head.
+    """Return the columns of the table of some rows: the usual ones, and those whose heads are `wanted` (or "all"). The number
+    of seeds is a column too if it differs between rows or a run diverged. Columns without meaning for the board are left out.
+    Raises `UserError` for an unknown head.
     """
     score, better = words.head_of(rows[0].metric), sign(direction(rows[0].metric))
     target, aim = "", board.target
@@ -100,7 +101,7 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     shown = set(heads if "all" in wanted else [*USUAL, score, target, *wanted])
     if len({(row.seeds, row.failed_seeds) for row in board.rows}) > 1 or rows[0].failed_seeds:
         shown.add("seeds")
-    if board.at != "rounds":  # scores are of a part of each run, these columns of the whole
+    if board.at != "rounds":  # these columns are of whole runs, scores of a part
         shown -= {*WHOLE, target}
     if all(len(row.spread) < 2 for row in board.rows):
         shown.discard("spread by")
@@ -108,22 +109,22 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
 
 
 def groups(board: Leaderboard) -> dict[Contest, list[Row]]:
-    """Return the rows that are ranked together."""
+    """Return the rows of a leaderboard by the group in which they are ranked."""
     return {key: list(rows) for key, rows in groupby(board.rows, key=lambda row: row.group)}
 
 
 def scenario_text(group: Contest) -> str:
-    """Return the question that a group answers, in a line."""
+    """Return a group's scenario as text, with ", warm-started" if its runs were."""
     return f"{group.scenario}" + ", warm-started" * group.warm
 
 
 def leads(row: Row) -> bool:
-    """Return whether a row has the best score of its group, or may be the best."""
+    """Return whether a ranked row has the best mean of its group, or is not shown to be worse than the best."""
     return row.rank is not None and bool(row.behind == 0 or row.within_noise)
 
 
 def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Table]:
-    """Return a table for each group of rows that are ranked together, with these `columns` beside the usual ones."""
+    """Return a table for each group of rows, with the `columns` of these heads beside the usual ones."""
     tables = []
     for group, rows in groups(board).items():
         shown, lines = measures(board, rows, columns), []
@@ -144,12 +145,12 @@ def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Tabl
 
 
 def _by_model(board: Leaderboard, group: Contest) -> list[str]:
-    """Say below the last of several models' tables which model suits: the best row of each, since ranks are within a model.
-
-    At equal bytes or steps each model has a budget of its own, so nothing is said.
+    """Return a sentence that compares the best rows of all models, if the group is of the last of several models. Groups
+    count as comparable if they differ in their model only. Otherwise the list is empty, as it is at equal bytes, steps or
+    seconds, where each model has a different budget.
     """
     best: dict[str, Row] = {}
-    # The same question, but for the model.
+    # Ranks are within a model, so rows of other models are found by replacing theirs.
     for row in board.rows:
         other = row.group._replace(scenario=row.scenario._replace(model=group.scenario.model))
         if other == group and row.rank == 1:
@@ -163,7 +164,7 @@ def _by_model(board: Leaderboard, group: Contest) -> list[str]:
 
 
 def interim_tables(board: Leaderboard) -> list[Table]:
-    """Return a table for each unfinished scenario, with the standings of its methods."""
+    """Return a table for each unfinished scenario, with the interim ranks and scores of its methods."""
     tables = []
     for (sweep, place), members in groupby(board.interim, key=lambda standing: standing.group):
         rows, metric = [], ""
@@ -192,7 +193,7 @@ def interim_tables(board: Leaderboard) -> list[Table]:
 
 
 def names_of(board: Leaderboard) -> list[str]:
-    """Return the methods: those ranked in most scenarios first, then by average rank."""
+    """Return the names of all methods: first those ranked in most scenarios, then by average rank and name."""
     # References have no rank and so come last.
     ranks: dict[str, list[int]] = {row.algorithm: [] for row in board.rows}
     for row in board.rows:
@@ -201,7 +202,7 @@ def names_of(board: Leaderboard) -> list[str]:
 
 
 def overview(board: Leaderboard) -> Table:
-    """Return the table of all scores: methods in rows, scenarios in columns."""
+    """Return the table of all scores, with methods in rows and scenarios in columns."""
     contests = groups(board)
     columns = [Column("algorithm", ColumnKind.NAME), *map(Column, told_apart([*contests]))]
     empty = [Cell("")] * len(contests)
@@ -214,8 +215,8 @@ def overview(board: Leaderboard) -> Table:
 
 
 def told_apart(contests: Sequence[Contest]) -> list[str]:
-    """Return a short name for each contest: the parts of its scenario that are not the same in all, whether it was
-    warm-started, and its sweeps where names would still be alike.
+    """Return a short name for each group: the parts of its scenario that differ between groups, and ", warm-started" if only
+    some groups are. Groups with equal names have their sweeps added.
     """
     if not contests:
         return []
@@ -233,12 +234,12 @@ def told_apart(contests: Sequence[Contest]) -> list[str]:
 
 
 def several(board: Leaderboard) -> dict[str, Across]:
-    """Return comparisons over more than one family of data sets, by what is compared."""
+    """Return the comparisons over more than one family of data sets, by metric."""
     return {metric: across for metric, across in board.overall.items() if len(across.families) > 1}
 
 
 def across_table(metric: str, across: Across) -> Table:
-    """Return each algorithm's average rank over data sets with its interval, and the methods that it is shown to differ from."""
+    """Return the table of average ranks over families with 95 % intervals, and of the methods from which each one differs."""
     columns = (
         Column("algorithm", ColumnKind.NAME),
         Column("average rank", better=-1),
@@ -262,8 +263,8 @@ def across_table(metric: str, across: Across) -> Table:
 
 
 def render(board: Leaderboard, form: str, columns: Collection[str] = ()) -> str:
-    """Return a leaderboard as `csv`, `md` or `latex`. The former two have these `columns` beside the usual ones, all without
-    any.
+    """Return a leaderboard as text in the form `csv`, `md` or `latex`. CSV and Markdown have the usual columns and the
+    `columns` of these heads; without any heads they have all columns.
     """
     if form == "csv":
         return _csv(board, columns)
@@ -272,12 +273,12 @@ def render(board: Leaderboard, form: str, columns: Collection[str] = ()) -> str:
 
 
 def _parts(board: Leaderboard, columns: Collection[str]) -> list[Table | str]:
-    """Return the tables of a leaderboard, and the text below those of unfinished scenarios."""
-    standing = interim_tables(board)
+    """Return all tables of a leaderboard in order, with an explanation (a string) after those of unfinished scenarios."""
+    interim = interim_tables(board)
     return [
         *board_tables(board, columns),
-        *standing,
-        *([ABOUT] if standing else []),
+        *interim,
+        *([ABOUT] if interim else []),
         *starmap(across_table, several(board).items()),
     ]
 
@@ -289,9 +290,9 @@ def terminal(
     explain: bool = False,
     command: str = "suite leaderboard",
 ) -> Group:
-    """Return a leaderboard for a terminal of `width` characters: per group a table and the line that answers it; bold
-    rows may be the best. Below: how it was made, and the options of the `command` that say more; with `explain` all that
-    they say.
+    """Return a leaderboard for a terminal of `width` characters: for each group a table and a sentence on the best methods.
+    Bold rows may be the best. Below stand notes on how the rows were made, and options of the `command` that show more. With
+    `explain` the meaning of the columns and notes on settings follow.
     """
     board = as_shown(board, board)
     parts: list[Any] = []
@@ -305,7 +306,7 @@ def terminal(
         parts += [Text(part.headline, style="bold"), shown, *map(Text, part.said), Text()]
     settings, costly = words.setting_notes(board.rows), words.findings(board.rows)
     about = left_out(narrow, "--json")
-    if not explain:  # else the notes on settings say it at length
+    if not explain:  # with it the notes on settings say the same at length
         about += map(Text, words.unranked(board.rows))
     about += map(Text, map("Note: {}".format, board.notes))
     if board.rows or not board.interim:
@@ -326,7 +327,7 @@ def _count(items: Sequence[str], what: str) -> str:
 
 
 def audit_on_terminal(board: Leaderboard, width: int) -> Group:
-    """Return how fair the searches were, row by row, and the findings."""
+    """Return the audit of the searches for a terminal: a table with a line per row, the findings, and how to read it."""
     audited = words.audit_table(as_shown(board, board))
     if audited is None:
         return Group(Text("No search trial of these rows is recorded: nothing to audit."))
@@ -338,7 +339,7 @@ def audit_on_terminal(board: Leaderboard, width: int) -> Group:
 
 
 def _csv(board: Leaderboard, columns: Collection[str]) -> str:
-    """Return plain numbers, to the last bit: every field of the rows, or those of tables with these columns."""
+    """Return the board as CSV with full precision: all fields of its rows, or the fields of the table with these columns."""
     import pandas as pd
 
     names = [*Row.__dataclass_fields__]
@@ -360,16 +361,16 @@ def _csv(board: Leaderboard, columns: Collection[str]) -> str:
                 value = " ".join(map(str, value))
             if isinstance(value, str):
                 value = visible(value)
-                # Spreadsheets show text behind an apostrophe as it is.
+                # An apostrophe in front keeps spreadsheets from running text as a formula.
                 value = "'" * value.lstrip().startswith(FORMULA) + value
             cells[name].append(value)
-    # As objects: whole numbers beside a gap stay whole.
+    # With dtype object, whole numbers stay whole in a column with missing values.
     content = pd.DataFrame(cells, dtype=object)
     return str(content.to_csv(index=False, lineterminator="\n"))
 
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-"""Characters with which a spreadsheet begins a formula, and their wide forms."""
+"""Characters with which spreadsheets begin a formula, and the full-width forms of these characters."""
 
 
 def _markdown(board: Leaderboard, columns: Collection[str]) -> str:
@@ -387,28 +388,26 @@ def _markdown(board: Leaderboard, columns: Collection[str]) -> str:
 
 
 def latex(board: Leaderboard) -> str:
-    """Return a paper's table in LaTeX (booktabs): methods in rows, scenarios in columns, and comments with what a
-    caption has to say.
-
-    The best of a scenario is bold, with all that may be the best; where it stands alone, the second is underlined.
-    Methods are ordered by average rank, those first that are ranked in all scenarios, references last.
+    """Return a LaTeX table (booktabs) for a paper, methods in rows and scenarios in columns, with notes for its caption. The
+    notes are comments above the table. In each scenario all methods that may be the best are bold; if only one is, the second
+    is underlined. Methods ranked in most scenarios come first, then by average rank; references come last.
     """
     import pandas as pd
 
-    signs = "Bold: the best and what may be the best; a line: under the second, where the best stands alone"
+    signs = "Bold: the best, and what may be the best; underlined: the second, if only one may be the best"
     notes = ["needs \\usepackage{booktabs}", signs, words.legend(board), *words.searches(board)]
     notes += (*board.notes, *words.setting_notes(board.rows))
     comments = "".join(f"% {' '.join(note.split())}\n" for note in notes)
     contests, columns = groups(board), dict[tuple[str, str], list[Row]]()
     if not contests:
         return comments
-    asked = Counter(group._replace(sweeps="") for group in contests)
+    alike = Counter(group._replace(sweeps="") for group in contests)
     models = {group.scenario.model for group in contests}
     for group, rows in contests.items():
         dataset, model, level = group.scenario
         above = [dataset, *([model] if len(models) > 1 else []), words.head_of(rows[0].metric)]
-        # Two sweeps that answer one question are told apart by their names.
-        sweeps = f" ({group.sweeps})" if asked[group._replace(sweeps="")] > 1 else ""
+        # Two sweeps of the same scenario are distinguished by their names.
+        sweeps = f" ({group.sweeps})" if alike[group._replace(sweeps="")] > 1 else ""
         below = level + ", warm-started" * group.warm + sweeps
         columns[", ".join(above), below] = rows
     index, heads = names_of(board), pd.MultiIndex.from_tuples(columns)

@@ -1,4 +1,4 @@
-"""Texts about a leaderboard's rows and their searches, in words and numbers as people read them."""
+"""The sentences and numbers of leaderboards: scores, intervals, conclusions, and audits of searches."""
 
 from collections.abc import Mapping, Sequence
 from itertools import compress, starmap
@@ -12,50 +12,50 @@ from reports.table import Column, ColumnKind, Table, table
 from trials.scoring.metrics import LABELWISE
 
 UNITS, SEARCHES = 8, 30
-"""The fewest outer units, and searches of the others, from which a scenario's words are about methods: with fewer,
-failures of one search in ten may all stay unseen (docs/results/calibration.md has the error rates).
+"""The fewest units (such as searches) of each method, and of all but the method with fewest, for sentences about methods.
+With fewer of them, failures of one search in ten may go unseen (docs/results/calibration.md has the error rates).
 """
 HEADS = {
     "±": "95 % Student-t interval",
-    "=": "a rank that is shared",
+    "=": "several rows share this rank",
     "-": "not ranked: a reference, or outside its paper's setting",
-    "own models": "what is scored are the models that its clients keep, not one of the server's",
-    "rounds to": "mean of the final runs that came there; (75%): so many did",
-    "behind the best": "at least and at most, whichever method that is: 95 % for all that is said of a scenario",
+    "own models": "the models that its clients keep are scored, not the server's",
+    "rounds to": "mean over the final runs that reached the target; (75%): the share that did",
+    "behind the best": "at least and at most, whichever method the best is; 95 % for all statements on a scenario together",
     "seeds": "final runs; one that diverged counts with the untrained model's score",
-    "worst 10 %": "mean score of the tenth of the clients that it serves worst, at the score's evaluations",
+    "worst 10 %": "mean score of the tenth of the clients with the worst scores, at the evaluations of the score",
     "spread": "standard deviation over clients, at the same evaluations",
     "k samples": "thousands of sample gradients that clients computed",
     "MB": "sent up, down and between peers",
 }
-"""The meaning of a leaderboard's signs and columns."""
+"""Explanations of a leaderboard's signs and columns."""
 
 
 def spell(seconds: float) -> str:
-    """Return a time to two digits or so: `40 s`, `12 min`, `3.5 h`."""
+    """Return a duration as text with about two digits, such as `40 s`, `12 min` or `3.5 h`."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def short(algorithm: str) -> str:
-    """Return an algorithm's short name; a third party's class name."""
+    """Return an algorithm's name, or only the class name of one in a file (`mine.py:Mine`)."""
     return algorithm.rpartition(":")[2]
 
 
 def label(row: Row) -> str:
-    """Return the algorithm's short name."""
+    """Return the short name of the row's algorithm."""
     return short(row.algorithm)
 
 
 def title_of(metric: str) -> str:
-    """Return a metric's name as people read it."""
+    """Return a metric's name for readers: without underscores, and without "test" except for accuracy and mse."""
     name = metric.replace("_", " ")
     return name if name in ("test accuracy", "test mse") else name.removeprefix("test ")
 
 
 def head_of(metric: str) -> str:
-    """Return a metric as the head of a column or an axis of scores, with their unit."""
+    """Return a metric's name as the head of a column or axis, followed by "%" if its scores are in percent."""
     return title_of(metric) + " %" * percent(metric)
 
 
@@ -65,25 +65,24 @@ def percent(metric: str) -> bool:
 
 
 def number(value: float | None, metric: str, digits: int = 1) -> str:
-    """Return a score as people read it: in percent, or with four digits where its metric is no share."""
+    """Return a score as text: in percent with these decimals if its metric is a share, else with four digits; "" for None."""
     if value is None:
         return ""
     return f"{100 * value:z.{digits}f}" if percent(metric) else f"{value:z.4g}"
 
 
 def scored(value: float | None, metric: str) -> str:
-    """Return a score with its unit, as in `95.2 %`; "" where there is none."""
+    """Return a score with its unit, such as `95.2 %`; "" for None."""
     return number(value, metric) + " %" * (value is not None and percent(metric))
 
 
 def score_text(value: float | None, row: Row) -> str:
-    """Return a score of a row: in percent to a tenth, or to a hundredth where the row's interval is narrower than that.
-
-    One of n test samples is worth 100 / n points, and no digit stands behind the first of these: with 360 samples (0.28)
-    tenths are shown, with 50 (2) no decimals.
+    """Return a score of a row as text: percents with one decimal, or two if the row's interval is narrower than 0.1 points.
+    One of n test samples changes the score by 100 / n points, and no digit smaller than the first one of that number is
+    shown. With 360 samples (0.28 points) that is one decimal, with 50 (2 points) none.
     """
     fine = row.ci_low is not None and row.ci_high is not None and row.ci_high - row.ci_low < 0.001
-    # Unless the interval is that narrow, a further digit would be noise.
+    # A second decimal would be noise unless the interval is that narrow.
     digits = 2 if fine else 1
     if row.test_samples:
         digits = min(digits, max(0, ceil(log10(row.test_samples)) - 2))
@@ -91,14 +90,14 @@ def score_text(value: float | None, row: Row) -> str:
 
 
 def mean_text(row: Row) -> str:
-    """Return the mean and half the width of its interval."""
+    """Return the row's mean and half the width of its interval, such as `95.2 ± 0.3`."""
     if row.ci_low is None or row.ci_high is None:
         return score_text(row.mean, row)
     return f"{score_text(row.mean, row)} ± {score_text((row.ci_high - row.ci_low) / 2, row)}"
 
 
 def behind_text(row: Row) -> str:
-    """Say how far a row is behind the best, at least and at most, or that it may be the best."""
+    """Return how far a row is behind the best, at least and at most, or a text such as "may be the best"."""
     unit = " points" if percent(row.metric) else ""
     if row.rank is None or row.behind_low is None or row.behind_high is None:
         return f"{score_text(row.behind, row)}{unit}" if row.behind else ""
@@ -107,18 +106,18 @@ def behind_text(row: Row) -> str:
     if row.within_noise:
         return "within the margin" if row.equivalent else "may be the best"
     low = score_text(row.behind_low, row)
-    if not float(low):  # what is shown to be behind does not read as if it were not
+    if not float(low):  # a method that is shown to be behind is not printed as 0 behind
         low = f"<{low[:-1]}1"
     return f"{low} to {score_text(row.behind_high, row)}{unit}"
 
 
 def rank_text(row: Row) -> str:
-    """Return the rank, followed by `=` if several share it; `-` where there is none."""
+    """Return the rank, followed by `=` if several rows share it; `-` if the row is not ranked."""
     return "-" if row.rank is None else f"{row.rank}{'=' * row.tied}"
 
 
 def to_target_text(row: Row) -> str:
-    """Return the rounds to the target, and the share of seeds that reached it unless all did."""
+    """Return the mean rounds to the target as text, with the share of runs that reached it unless all did; or "never"."""
     if row.rounds_to_target is None:
         return "never"
     share = "" if row.reached_share == 1 else f" ({row.reached_share:.0%})"
@@ -126,24 +125,24 @@ def to_target_text(row: Row) -> str:
 
 
 def spread_text(row: Row) -> str:
-    """Return the standard deviation by tuning, partition, split and seed, of those that vary."""
+    """Return the standard deviation of a row's score by each varying factor, such as `tuning 0.8 seed 0.3`."""
     return " ".join(f"{factor} {score_text(value, row)}" for factor, value in row.spread.items())
 
 
 def params_text(params: Mapping[str, Any]) -> str:
-    """Return hyperparameters on one line, with three digits of every number."""
+    """Return hyperparameters on one line, such as `lr=0.0316 mu=0.01`, with three digits of real numbers."""
     texts = {k: f"{v:.3g}" if isinstance(v, float) else str(v) for k, v in params.items()}
     return " ".join(starmap("{}={}".format, texts.items()))
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first `most` names, separated by commas, and how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def plural(over: str) -> str:
-    """Return the plural of factors: `tuning and seed` becomes `tunings and seeds`."""
+    """Return the plural of a factor's name: `tuning` becomes `tunings`, `tuning and seed` becomes `tunings and seeds`."""
     return over.replace(" and ", "s and ") + "s"
 
 
@@ -151,15 +150,15 @@ def plural(over: str) -> str:
 
 
 def methods(rows: Sequence[Row]) -> bool:
-    """Return whether sentences may be about methods, since each was tuned often enough. Else they are about configurations."""
+    """Return whether every method was tuned often enough for sentences about methods instead of the configurations that ran."""
     units = [row.units if row.over != "seed" else 0 for row in rows if row.rank is not None]
-    # What a method with few searches cannot show of failures, those of the others must.
+    # Failures that do not occur in a method's few searches must show in those of the others.
     return bool(units) and min(units) >= UNITS and sum(sorted(units)[1:]) >= SEARCHES
 
 
 def answer(rows: Sequence[Row]) -> str:
-    """Say which ranked methods may be the best, and which runs diverged. The text is about methods where intervals are
-    over tunings, partitions or splits, else about the configurations that ran.
+    """Return sentences on which ranked methods of a group may be the best, and how many runs diverged. They are about methods
+    if each was tuned often enough (`methods`), otherwise about the configurations that ran.
     """
     ranked = [row for row in rows if row.rank is not None]
     best = [label(row) for row in ranked if row.within_noise]
@@ -181,13 +180,13 @@ def answer(rows: Sequence[Row]) -> str:
 
 
 def unranked(rows: Sequence[Row]) -> list[str]:
-    """Say in a line which methods are outside their papers' settings, and why."""
+    """Return a line on the methods that are not ranked since they are outside their papers' settings; or an empty list."""
     left = [f"{label(row)} ({row.outside.split(': ')[0]})" for row in rows if row.outside]
     return [f"Not ranked: {listed([*dict.fromkeys(left)])}."] if left else []
 
 
 def setting_notes(rows: Sequence[Row]) -> list[str]:
-    """Say which settings of the rows differ from their papers', each reason once."""
+    """Return a sentence for each method whose settings differ from its paper's, without repetitions."""
     outside, away = dict[str, None](), dict[str, None]()
     for row in rows:
         if row.outside:
@@ -200,7 +199,7 @@ def setting_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def legend(board: Leaderboard) -> str:
-    """Say in a line how the rows were made, and what the intervals are over."""
+    """Return a line on how the rows were made, and over which units their intervals are."""
     counts: dict[str, None] = {}
     for row in board.rows:
         counts[f"{row.units} {plural(row.over) if row.units > 1 else row.over}"] = None
@@ -209,7 +208,7 @@ def legend(board: Leaderboard) -> str:
 
 
 def searches(board: Leaderboard) -> list[str]:
-    """Say in a line how the configurations were found."""
+    """Return a line on how the configurations were searched, by sweep if sweeps differ; or an empty list."""
     ways = list(dict.fromkeys(board.searched.values()))
     if len(ways) > 1:
         ways = [f"{way} ({sweep})" for sweep, way in board.searched.items()]
@@ -217,14 +216,14 @@ def searches(board: Leaderboard) -> list[str]:
 
 
 def overall_title(metric: str, across: Across) -> str:
-    """Return the title of the comparison over families of data sets."""
+    """Return the title of the comparison over families of data sets: their number, that of scenarios, and the metric."""
     n = len(across.families)
     scenarios = "" if len(across.scenarios) == n else f" ({len(across.scenarios)} scenarios)"
     return f"All {n} families of data sets{scenarios}, {metric.replace('_', ' ')}"
 
 
 def overall(across: Across) -> str:
-    """Say what the tests over families of data sets show."""
+    """Return sentences on the results of Friedman's and Wilcoxon's tests over families of data sets."""
     n = len(across.families)
     text = f"Friedman's test {across.friedman_verdict}."
     if across.friedman is not None:
@@ -253,7 +252,7 @@ KINDS = {
     "diverged": "Many trials diverged",
     "few": f"Fewer than {PER_HYPERPARAMETER} trials per hyperparameter",
 }
-"""The kinds of findings, as the beginnings of lines."""
+"""The beginning of the line on each kind of finding."""
 MENDS = (
     "suite sweep STUDY --name NAME --resume --trials N searches longer, "
     "suite sweep STUDY --name OTHER --set search.lr=LOW..HIGH in a wider range"
@@ -261,20 +260,18 @@ MENDS = (
 AUDIT_ABOUT = (
     "Searched 2 in 16: 2 hyperparameters, 16 trials. Lead: how far the best configuration is ahead of the second "
     "on validation data. Noise: how much its score varies with the seed (standard deviation). As good: other "
-    "configurations that are closer to it than that. Last tenth: how much the last tenth of the trials "
-    "improved the best. All three are in the unit of the score."
+    "configurations behind the best by less than the noise. Last tenth: how much the last tenth of the trials "
+    "improved the best. Lead, noise and last tenth are in the unit of the score."
 )
 """The meaning of the audit's columns."""
 AUDIT_TITLE = "Audit of the searches"
 NAMED = 3
-"""How many rows of one finding are named."""
+"""The number of rows that a line of findings names."""
 AUDIT_HEADS = ("searched", "diverged", "lead", "noise", "as good", "last tenth")
 
 
 def audit_table(board: Leaderboard) -> Table | None:
-    """Return the table of how fair the searches were, a line for each audited row, without empty columns; None where no row
-    is audited.
-    """
+    """Return the audit as a table with a line for each recorded search and no empty columns; None if no search is recorded."""
     scenarios, rows = _scenarios(board.rows), list[list[str]]()
     columns = [Column("algorithm", ColumnKind.NAME), Column("scenario", ColumnKind.NAME)]
     columns += [*map(Column, AUDIT_HEADS), Column("at an edge", ColumnKind.WORDS)]
@@ -303,7 +300,7 @@ def audit_table(board: Leaderboard) -> Table | None:
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """Return the audits' findings, a line for each kind, with the first `NAMED` rows by name."""
+    """Return a line for each kind of finding in the rows' audits, with the names of the first `NAMED` rows."""
     scenarios, kinds = _scenarios(rows), dict[str, list[str]]()
     for kind in KINDS:
         for row in rows:
@@ -318,7 +315,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
 
 
 def _scenarios(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:
-    """Return a short name for each group: the parts of its scenario, and its sweeps, that are not the same in all."""
+    """Return a short name for each group: those of data set, model, heterogeneity and sweeps that differ between groups."""
     parts = {row.group: (*row.scenario, row.sweeps) for row in rows}
     differ = [len(set(names)) > 1 for names in zip(*parts.values(), strict=True)]
     return {group: " ".join(compress(names, differ)) for group, names in parts.items()}

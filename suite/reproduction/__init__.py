@@ -1,1 +1,1 @@
-"""The papers' experiments, run again and judged."""
+"""Experiments of papers, run again and judged against the printed results."""

@@ -1,9 +1,9 @@
-"""Papers' rows made into experiments that can run: papers are read, checked, and perhaps set otherwise.
+"""The YAML files of papers: they are read and checked, and their rows become experiments that can run.
 
-A paper has tables, a table methods and rows, a row published numbers. Layers say what a run needs: paper, table, method,
-row, and a row's own method; the innermost wins. `settings` and `params` are what the paper states; what it leaves open is
-`chosen`, with the value and the reason. A row is refused if a setting or hyperparameter is neither stated nor chosen:
-there are no silent defaults. docs/reproduce.md explains the form.
+A paper has tables, a table has methods and rows, and a row has published numbers. Values come from five layers: paper,
+table, method, row, and one method of a row; the innermost layer wins. `settings` and `params` hold values that the paper
+states. `chosen` holds values for what the paper leaves open, each with the reason. A row is refused if a setting or
+hyperparameter is neither stated nor chosen, so no default is silent. docs/reproduce.md explains the format.
 """
 
 import itertools
@@ -30,18 +30,18 @@ DECIDED = (
     *("rounds", "clients", "participation", "selection", "batch_size", "lr_decay", "momentum"),
     *("optimizer", "weight_decay", "clip_norm", "loss", "init", "weights", "aggregation"),
 )
-"""Settings that must be stated or chosen; so must the local work, and every hyperparameter."""
+"""Settings that every row must state or choose, as it must the local work and every hyperparameter."""
 
 SEEDED = ("partition_seed", "data_seed")
 PER_SEED = "per seed"
-"""The value of a `SEEDED` setting under which each run's seed partitions or draws the data anew."""
+"""The value of a `SEEDED` setting with which every run partitions, or generates, the data by its own seed."""
 
 PLACE = tuple(Scenario._fields)
-"""The parts of a scenario, which `--set` may change where they are open."""
+"""The parts of a scenario: data set, model, heterogeneity. `--set` may change those that a row lists as `open`."""
 
 
 class Layer(Written):
-    """What a file says at one level (paper, table, method, row); the inner level wins."""
+    """The values that a paper's file has at one level (paper, table, method or row); inner levels override outer ones."""
 
     settings: dict[str, Any] = {}
     params: dict[str, Any] = {}
@@ -50,26 +50,26 @@ class Layer(Written):
 
 
 class Shared(Layer):
-    """A layer for all methods. `open` names what the paper leaves open, though it has a stated or searched value here:
-    `--set` may change it like what is chosen.
+    """A layer for all methods. `open` names scenario parts and searched values that the paper leaves open, so `--set` may
+    change them.
     """
 
     open: list[str] = []
 
 
 class PaperMethod(Layer):
-    """A column of a table. `search`: values of hyperparameters that all run; the best counts."""
+    """A method of a table. All combinations of the hyperparameter values in `search` are run; the best one counts."""
 
     algorithm: str | None = None
     search: dict[str, list[Any]] = {}
 
 
 class TableRow(Shared):
-    """One experiment: data, model, level, and the printed numbers, metric -> method -> number.
+    """One experiment: data set, model, level of heterogeneity, and the printed `numbers[metric][method]`.
 
-    A number may be `"> 50"` where the text gives a bound, `"~ 99.7"` where it is vague; null: the target was never reached within
-    the rounds. One that is `not_run` only keeps its numbers; the reason is shown. `same_as` is the TABLE/ROW of the same
-    experiment: numbers that are printed there too, and its statements, count once, there.
+    A number may be a bound such as `"> 50"`, or vague such as `"~ 99.7"`; null says that the target was never reached. `not_run`
+    is the reason why a row is never run. `same_as` is the TABLE/ROW of the same experiment elsewhere in the paper; numbers and
+    statements that both rows have count only there.
     """
 
     dataset: str | None = None
@@ -82,7 +82,7 @@ class TableRow(Shared):
 
 
 class PaperTable(Shared):
-    """A table or figure of a paper: its methods, rows and claims, and about how many GPU hours its unrun part takes."""
+    """A table or figure of a paper: its methods, rows and claims. Its rows that were not run would take about `gpu_hours`."""
 
     source: str
     about: str
@@ -94,7 +94,7 @@ class PaperTable(Shared):
 
 
 class Paper(Shared):
-    """A paper's file. `drawn` are its data sets whose samples are random, so that each seed draws them anew."""
+    """The file of a paper. `drawn` lists its data sets of random samples, which every seed generates anew."""
 
     paper: str
     cites: str
@@ -102,11 +102,11 @@ class Paper(Shared):
     tables: dict[str, PaperTable]
 
     def reason_not_run(self, table: str, row: str) -> str:
-        """Return why a row is never run, as the file says; "" for one that can be."""
+        """Return the reason in the file why a row is never run; "" if it can be run."""
         return self.tables[table].rows[row].not_run or self.tables[table].not_run or ""
 
     def same(self, row: TableRow) -> tuple[PaperTable, TableRow] | None:
-        """Return the table and row of the same experiment elsewhere, or None."""
+        """Return the table and row to which the row's `same_as` refers; None without one."""
         if row.same_as is None:
             return None
         table, _, name = row.same_as.partition("/")
@@ -115,7 +115,7 @@ class Paper(Shared):
 
 @dataclass(frozen=True)
 class Decision:
-    """A setting's or hyperparameter's value; `why` it was chosen, None where the paper states it."""
+    """The value of a setting or hyperparameter, and `why` it was chosen (None: the paper states it)."""
 
     value: Any
     why: str | None
@@ -123,7 +123,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Configured:
-    """A method in a row: what runs, what is stated and what is ours. All values in `search` run."""
+    """A method in a row, with every stated and chosen value (`decisions`), and the values in `search`, which are all run."""
 
     algorithm: str
     scenario: Scenario
@@ -134,13 +134,13 @@ class Configured:
 
     @property
     def variants(self) -> list[dict[str, Any]]:
-        """The searched values, one dict a combination; one empty dict where nothing is searched."""
+        """The combinations of searched values, one dict each; a single empty dict if nothing is searched."""
         combinations = itertools.product(*self.search.values())
         return [dict(zip(self.search, values, strict=True)) for values in combinations]
 
     @property
     def keys(self) -> set[str]:
-        """The settings and hyperparameters that the method has."""
+        """The names of all settings and of the method's hyperparameters."""
         return {*Settings.model_fields, *algorithms.resolve(self.algorithm).ranges()}
 
     @property
@@ -152,16 +152,14 @@ class Configured:
         return [key for key in cls.configured(decided).params() if key not in decided]
 
     def value(self, key: str) -> Any:
-        """Return the value of a setting, a hyperparameter or a part of the scenario: a list if it is searched, None if it
-        is undecided.
-        """
+        """Return the value of a setting, hyperparameter or part of the scenario: a list if it is searched, None if undecided."""
         usual = {"partition_seed": PER_SEED, "data_seed": PER_SEED if self.drawn else 0}
         decided = {name: decision.value for name, decision in self.decisions.items()}
         return (usual | self.scenario.names() | decided | dict(self.search)).get(key)
 
     def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
-        """Return the trial of one run under the paper's protocol: no validation data; the seed also partitions the data, and
-        draws them where they are random, unless it is decided otherwise.
+        """Return the trial of one run under the paper's protocol, without validation data, evaluated after `every` rounds.
+        Unless the file decides otherwise, the seed also partitions the data, and generates them if they are `drawn`.
         """
         values = {}
         for key in (*self.decisions, *SEEDED):
@@ -173,7 +171,7 @@ class Configured:
         return canonical(self.algorithm, params, self.scenario, settings, seed)
 
     def refuse_unrunnable(self) -> None:
-        """Raise `UserError` for the first searched value, or the setting, with which it cannot be run."""
+        """Raise `UserError` for the first setting or searched value with which the method cannot be run."""
         for variant in self.variants:
             try:
                 spec = self.spec(variant, 0, self.value("rounds"), 1)
@@ -186,9 +184,7 @@ class Configured:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A row of a table with all its methods, ready to run. `open` are settings, hyperparameters and parts of the scenario that
-    are ours to set, though they are not chosen.
-    """
+    """A row of a table with all its methods, ready to run. `open` names keys that `--set` may change although they are not chosen."""
 
     paper: str
     table: str
@@ -202,20 +198,20 @@ class Experiment:
         return f"{self.paper}/{self.table}/{self.row}"
 
     def is_ours(self, method: str, key: str) -> bool:
-        """Return whether a value is ours to set: chosen, declared open, or what no paper states."""
+        """Return whether `--set` may change a key for a method: its value is chosen, or is not decided and open or `SEEDED`."""
         decision = self.methods[method].decisions.get(key)
         return key in (*self.open, *SEEDED) if decision is None else decision.why is not None
 
 
 def paper_names() -> list[str]:
-    """Return the names of the papers that are shipped."""
+    """Return the names of the shipped papers, sorted."""
     folder = files("search_spaces").joinpath("papers").iterdir()
     return sorted(p.name.removesuffix(".yaml") for p in folder if p.name.endswith(".yaml"))
 
 
 @cache
 def read_paper(name: str) -> Paper:
-    """Return a shipped paper by name, or the paper in a YAML file. Raises `UserError` when it is absent or has faults."""
+    """Return a shipped paper by its name, or a paper from a `.yaml` file; raise `UserError` if it is missing or has faults."""
     if name.endswith(".yaml"):
         return parse_paper(read_text(Path(name), "paper"), name)
     if name not in paper_names():
@@ -225,7 +221,7 @@ def read_paper(name: str) -> Paper:
 
 
 def parse_paper(text: str, source: str) -> Paper:
-    """Read a paper from YAML; raises `UserError` with every fault."""
+    """Return the paper in a YAML text, after all its rows are checked; raise `UserError` with the faults of the first bad row."""
     faults = Faults(source)
     paper = faults.validate(Paper, parse_mapping(text, source))
     faults.check()
@@ -237,10 +233,8 @@ def parse_paper(text: str, source: str) -> Paper:
 
 
 def selected(path: str | None) -> list[tuple[str, str, str]]:
-    """Return (paper, table, row) of each row of `PAPER[/TABLE[/ROW]]`, default all that are shipped. PAPER may be a file's path
-    that ends in .yaml, a row may be given by its beginning.
-
-    Raises `UserError` on an unknown part.
+    """Return (paper, table, row) of each row of `PAPER[/TABLE[/ROW]]`, or of all shipped papers for None. PAPER may be the
+    path of a `.yaml` file; ROW may be the beginning of several rows' names. Raises `UserError` for an unknown part.
     """
     if path is None:
         return [*itertools.chain.from_iterable(map(selected, paper_names()))]
@@ -261,42 +255,43 @@ def selected(path: str | None) -> list[tuple[str, str, str]]:
 
 
 def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | None:
-    """Make a row ready; None for one that is never run. Raises `UserError` with every fault."""
+    """Return a row as an experiment, None if it is never run; raise `UserError` with all faults of the row."""
     if paper.reason_not_run(table, row):
         return None
-    content, at, name = paper.tables[table], paper.tables[table].rows[row], Path(name).stem
+    content, table_row, name = paper.tables[table], paper.tables[table].rows[row], Path(name).stem
     faults = Faults(f"{name}/{table}/{row}")
     if not content.methods:
         faults.add("methods", None, "a row that is run needs at least one")
-    named = [*at.methods, *itertools.chain.from_iterable(at.numbers.values())]
+    named = [*table_row.methods, *itertools.chain.from_iterable(table_row.numbers.values())]
     for method in dict.fromkeys(named):
         if method not in content.methods:
             faults.add(method, None, str(unknown("method", method, content.methods)))
-    place: dict[str, Any] = {}
-    for part, text in at.model_dump(include=set(PLACE)).items():
-        place[part] = faults.attempt(part, text, partial(SPELLING[part], text or ""))
+    scenario: dict[str, Any] = {}
+    for part, text in table_row.model_dump(include=set(PLACE)).items():
+        scenario[part] = faults.attempt(part, text, partial(SPELLING[part], text or ""))
     methods = {}
-    for method in content.methods if all(place.values()) else ():
-        configured = _configured(faults, (paper, content, at), method, Scenario(**place))
+    for method in content.methods if all(scenario.values()) else ():
+        configured = _configured(faults, (paper, content, table_row), method, Scenario(**scenario))
         if configured is not None:
             methods[method] = configured
     faults.check()
-    return Experiment(name, table, row, methods, frozenset([*paper.open, *content.open, *at.open]))
+    opened = frozenset([*paper.open, *content.open, *table_row.open])
+    return Experiment(name, table, row, methods, opened)
 
 
 def _configured(
-    faults: Faults, place: tuple[Paper, PaperTable, TableRow], method: str, scenario: Scenario
+    faults: Faults, levels: tuple[Paper, PaperTable, TableRow], method: str, scenario: Scenario
 ) -> Configured | None:
-    """Return a method in a row; where it is of an unknown algorithm, None. Its faults are noted."""
-    paper, content, at = place
+    """Return a method of a row with the values of all layers, None for an unknown algorithm; add its faults to `faults`."""
+    paper, content, table_row = levels
     column = content.methods[method]
     algorithm = column.algorithm or method
     cls = faults.attempt(method, algorithm, partial(algorithms.resolve, algorithm))
     if cls is None:
         return None
-    # Outermost first, and whether the layer speaks of this method alone, which has to know each key then.
+    # Layers from outermost to innermost. One for this method alone may hold only keys that the method knows.
     layers: list[tuple[Layer, bool]] = [(paper, False), (content, False), (column, True)]
-    layers += [(at, False), (at.methods.get(method, Layer()), True)]
+    layers += [(table_row, False), (table_row.methods.get(method, Layer()), True)]
     before, keys = len(faults.found), [*cls.ranges(), *Settings.model_fields]
     decisions: dict[str, Decision] = {}
     readings: dict[str, None] = {}
@@ -323,32 +318,31 @@ def _configured(
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
-    """Return the rows with other values of what is ours, wherever it occurs; what a paper states stays. A hyperparameter
-    that only such a value brings in must be given as well. `METHOD.KEY` concerns one method.
-
-    Raises `UserError` for a key that is ours nowhere, and for impossible values.
+    """Return the rows with the values of `--set` in place of chosen ones; values that a paper states stay. A key is KEY, or
+    METHOD.KEY for one method. A new value may make further hyperparameters exist, which must be set as well. Raises
+    `UserError` for a key that no row leaves open, and for impossible values.
     """
     columns = [(row, method, c) for row in rows for method, c in row.methods.items()]
     for key in other if rows else ():
         owner, _, name = key.rpartition(".")
-        mine = [column for column in columns if owner in ("", column[1])]
-        # A hyperparameter may come with what is ours; a setting that nothing decides would be ignored.
-        comes = any(name in c.keys - {*Settings.model_fields, *c.decisions} for *_, c in mine)
-        if not comes and not any(row.is_ours(m, name) for row, m, _ in mine):
+        matching = [column for column in columns if owner in ("", column[1])]
+        # A hyperparameter may exist only under the new values; a setting that no row decides would be ignored.
+        appears = any(name in c.keys - {*Settings.model_fields, *c.decisions} for *_, c in matching)
+        if not appears and not any(row.is_ours(m, name) for row, m, _ in matching):
             settable = {k for row, m, c in columns for k in (*c.keys, *PLACE) if row.is_ours(m, k)}
-            why = "the paper's file neither chooses nor opens it"
+            why = "the paper's file has it neither as chosen nor as open"
             raise UserError(f"--set {key}: {why}; --set takes {', '.join(sorted(settable))}")
     changed, faults = [], Faults("--set")
     for row in rows:
         methods = {}
         for method, configured in row.methods.items():
-            meant = {key.removeprefix(f"{method}."): value for key, value in other.items()}
-            for key, value in meant.items():
+            values = {key.removeprefix(f"{method}."): value for key, value in other.items()}
+            for key, value in values.items():
                 if row.is_ours(method, key):
                     configured = _with(configured, key, value)
-            with suppress(UserError):  # said when the values are checked
+            with suppress(UserError):  # reported below, when the values are checked
                 decisions = {**configured.decisions}
-                for key, value in only(meant, configured.undecided).items():
+                for key, value in only(values, configured.undecided).items():
                     decisions[key] = Decision(value, "--set")
                 configured = replace(configured, decisions=decisions)
             methods[method], where = configured, f"{row.path}, {method}"
@@ -362,7 +356,9 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
 
 
 def _with(configured: Configured, key: str, value: Any) -> Configured:
-    """Return the method with this value, if it has this setting. Raises `UserError` for an unknown name."""
+    """Return the method with a new value, or a list of values to search; unchanged if it has no such key. Raises `UserError`
+    for an empty list, or an unknown data set, model or level of heterogeneity.
+    """
     if key in PLACE:
         value = SPELLING[key](str(value))
     before = configured.value(key)

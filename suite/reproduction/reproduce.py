@@ -1,4 +1,4 @@
-"""`suite reproduce`: a paper's experiments run again, and what came out beside what was printed."""
+"""`suite reproduce`: run the experiments of a paper again, and judge its printed numbers and statements."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ from trials import datasets
 from trials.run.outcome import Status, lost
 
 SEEDS = 5
-TRAINING = ("train_accuracy", "train_mse", "global_train_loss")  # recorded where it is asked for
-VERSIONS = ("version", "torch_version", "git_commit")  # the tags of a run that say what made it
+TRAINING = ("train_accuracy", "train_mse", "global_train_loss")  # only with `score_training`
+VERSIONS = ("version", "torch_version", "git_commit")  # tags of a run: which code made it
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A row to run: its jobs by (method, variant, seed), and how many of the paper's rounds they run."""
+    """A row to run: its jobs by (method, number of the variant, seed), their `rounds`, and the paper's (`planned`)."""
 
     experiment: Experiment
     metrics: Sequence[Metric]
@@ -51,10 +51,9 @@ def reproduce(
     resources: Any,
     command: str,
 ) -> Reproduction:
-    """Run what is missing of `PAPER[/TABLE[/ROW]]` and judge all of it. Seeds and the most rounds are given, and `other`
-    values of what is ours.
-
-    Raises `UserError` on an unknown path or an impossible value, before anything starts.
+    """Run the missing runs of `PAPER[/TABLE[/ROW]]`, and return the verdicts on all of its numbers and statements. Each
+    variant runs with `seeds` seeds for at most `rounds` rounds. `other` replaces values that the paper leaves open. Raises
+    `UserError` for an unknown path or an impossible value, before any run starts.
     """
     planned = list(plans(path, seeds, rounds, data_root, other))
     paper = read_paper(planned[0][0][0])
@@ -87,7 +86,9 @@ def plans(
     data_root: str | None,
     other: Mapping[str, Any],
 ) -> Iterator[tuple[tuple[str, str, str], Plan | None, str]]:
-    """Yield each (paper, table, row) of `PAPER[/TABLE[/ROW]]`, default all, with its plan, or None and why it is not run here."""
+    """Yield ((paper, table, row), plan, reason) for each row of `PAPER[/TABLE[/ROW]]` (None: of all shipped papers). The plan
+    is None if the row is never run, or if its data are not on disk; then there is a reason.
+    """
     places = selected(path)
     experiments = [experiment(read_paper(place[0]), *place) for place in places]
     changed = iter(otherwise([*filter(None, experiments)], other))
@@ -105,7 +106,7 @@ def plans(
 
 
 def plan_of(paper: Paper, row: Experiment, seeds: int, most_rounds: int | None = None) -> Plan:
-    """Return the jobs of a row. Evaluations are after each round where a metric needs them, else at the end."""
+    """Return the plan of a row. Runs are evaluated after every round if a metric needs that, otherwise only at the end."""
     table = paper.tables[row.table]
     names = [*table.rows[row.row].numbers, *(c.metric for c in table.claims if c.metric)]
     metrics = [*filter(None, map(metric_or_none, names))]
@@ -131,7 +132,7 @@ def plan_of(paper: Paper, row: Experiment, seeds: int, most_rounds: int | None =
 def listing(
     path: str | None, seeds: int = SEEDS, data_root: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the tables of `PAPER[/TABLE[/ROW]]`, default all: what each is, and whether its rows can run here."""
+    """Yield a dict on each table of `PAPER[/TABLE[/ROW]]` (None: all): its source, its rows and runs, why rows cannot run here."""
     planned = plans(path, seeds, None, data_root, {})
     for (name, table), group in groupby(planned, key=lambda row: row[0][:2]):
         content, rows = read_paper(name).tables[table], list(group)
@@ -153,9 +154,9 @@ def listing(
 def _row(
     paper: Paper, table: str, row: str, plan: Plan | None, why_not: str, done: Mapping[str, Done]
 ) -> JudgedRow:
-    content, at = paper.tables[table], paper.tables[table].rows[row]
+    content, table_row = paper.tables[table], paper.tables[table].rows[row]
     runs: dict[str, dict[int, ClaimRun]] = {}
-    facts: dict[str, Any] = {"note": why_not, **at.model_dump(include={*PLACE})}
+    facts: dict[str, Any] = {"note": why_not, **table_row.model_dump(include={*PLACE})}
     planned = 0
     if plan is not None:
         planned, methods = plan.planned, plan.experiment.methods
@@ -185,8 +186,8 @@ def _row(
         row=row,
         source=content.source,
         about=content.about,
-        numbers=judge_numbers(at.numbers, runs, planned, why_not),
-        claims=judge_statements(content.claims, at.numbers, runs, planned, why_not),
+        numbers=judge_numbers(table_row.numbers, runs, planned, why_not),
+        claims=judge_statements(content.claims, table_row.numbers, runs, planned, why_not),
         **facts,
     )
 
@@ -194,9 +195,9 @@ def _row(
 def _best_of(
     plan: Plan, method: str, done: Mapping[str, Done]
 ) -> tuple[int, dict[int, ClaimRun]] | None:
-    """Return the searched variant of a method that has the best mean of the row's first metric, the first of equals, and its
-    runs that ended by seed; None where none has. There are no validation data, so a loss on test data that is not finite
-    is a run that diverged.
+    """Return the number of a method's best variant and its ended runs by seed; None if no run of the method has ended. The
+    best variant has the best mean of the row's first metric, the first of several equal ones. Reproductions have no
+    validation data, so a run counts as diverged if its test loss is not finite.
     """
     variants: dict[int, dict[int, ClaimRun]] = {}
     for (owner, number, seed), job in plan.jobs.items():
@@ -220,7 +221,7 @@ def _best_of(
 def _settings(
     methods: Mapping[str, Configured], best: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return all decisions, shared ones once, with the best of the searched values."""
+    """Return all stated and chosen values, one entry for those that all methods share, and the best of the searched values."""
     settings = []
     for key in dict.fromkeys(chain.from_iterable(c.decisions for c in methods.values())):
         decisions = {m: c.decisions[key] for m, c in methods.items() if key in c.decisions}

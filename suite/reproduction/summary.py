@@ -1,4 +1,4 @@
-"""`suite reproduce --summary`: how much of the papers was run and what came out, from the documents in a folder."""
+"""`suite reproduce --summary`: how much of each paper was run and the verdicts, from the JSON documents in a folder."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,16 +15,18 @@ from trials.common.files import plain
 from trials.settings import Settings
 
 COMMAND = '"command": "suite reproduce '
-"""What all documents of `suite reproduce --output` hold."""
+"""The text by which a JSON file is recognised as a document of `suite reproduce --output`."""
 
 NAMED = ("optimizer", "rounds", "participation", "batch_size")  # defaults too
 
 Address = tuple[str, ...]
-"""Table, row, metric and method of a printed number; table, row and words of a statement; or without table and row."""
+"""The key of a printed number (table, row, metric, method) or statement (table, row, words); within a row only the last parts."""
 
 
 def read_documents(folder: Path) -> dict[str, Reproduction]:
-    """Read what `suite reproduce` wrote in a folder, by file. Raises `UserError` where there is nothing, or it is damaged."""
+    """Return a folder's documents of `suite reproduce --output` by file name; raise `UserError` if none is there or one is
+    damaged.
+    """
     documents = {}
     for path in sorted(folder.glob("*.json")):
         content = plain(path, "document").read_bytes()
@@ -39,9 +41,9 @@ def read_documents(folder: Path) -> dict[str, Reproduction]:
 
 
 def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
-    """Summarise a paper (its name or its file), or all shipped papers, from the documents in a folder. Raises `UserError`
-    where there is none. If several documents have a number or statement, the one under the declared settings counts, else
-    the least reduced one, else the one with most seeds.
+    """Return the summaries of all shipped papers, or of one (its name or YAML file), from the documents in a folder. If
+    several documents judge a number or statement, one without `--set` counts first, then one with the paper's rounds, then
+    the one with most seeds. Raises `UserError` if the folder has no documents or a damaged one.
     """
     written, summaries = read_documents(folder), []
     for name in [path] if path else paper_names():
@@ -71,8 +73,8 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
 def _entries(
     paper: Paper, table: str, row: str, judged: Mapping[Address, tuple[Judged, JudgedRow]]
 ) -> Iterator[JudgedEntry]:
-    """Yield the numbers and statements of a row. Those that another row has, too, count there; they are also yielded here
-    if this row chose other settings and was run.
+    """Yield the numbers and statements of a row with their verdicts. One that the row shares with the row `same_as` counts
+    there; here it is yielded only if this row has chosen settings and was run.
     """
     content, at = paper.tables[table], paper.tables[table].rows[row]
     same, never = paper.same(at), paper.reason_not_run(table, row)
@@ -106,7 +108,7 @@ def _entries(
 
 
 def _facts(table: PaperTable, row: TableRow) -> dict[Address, Any]:
-    """Return the printed numbers of a row by metric and method, and why its statements are never judged."""
+    """Return a row's printed numbers by (metric, method), and by statement the reason why no run can judge it ("" if a run can)."""
     facts: dict[Address, Any] = {}
     for name, column in row.numbers.items():
         for method, number in column.items():
