@@ -57,8 +57,9 @@ class StoreError(UserError):
         # MLflow reports a status that it does not know as 500, with the real one in the message.
         if answered := _STATUS.search(str(error)):
             status = int(answered[1])
-        # 501 (not implemented) will not change.
-        self.passes = status in (408, 429) or (status >= 500 and status != 501)
+        # 501 (not implemented) will not change, and neither will a missing driver of a database.
+        lasting = status == 501 or isinstance(error, ImportError)
+        self.passes = not lasting and (status in (408, 429) or status >= 500)
         self.reason = reason(error)
         verb = "does not answer" if self.passes else "refuses this"
         super().__init__(f"tracking store {without_user(uri)} {verb}: {self.reason}")

@@ -10,14 +10,8 @@ import pytest
 from tests.support.commands import fault, once, study_file, suite_here
 
 TINY = """
-algorithms: [fedavg, fedprox]
-datasets: [digits]
-models: [logreg]
-heterogeneity: [iid]
-trials: 7
-seeds: 2
-sampler: random
-settings: {rounds: 2, clients: 4, participation: 1.0, execution: batched}
+{algorithms: [fedavg, fedprox], datasets: [digits], models: [logreg], heterogeneity: [iid],
+trials: 7, seeds: 2, sampler: random, settings: {rounds: 2, clients: 4, participation: 1.0, execution: batched}}
 """
 LOADED = """
 import json, sys

@@ -9,13 +9,8 @@ from tests.support.commands import document, runs_of, study_file, suite_here
 from tests.support.simulations import ROOT
 
 ONE = """
-algorithms: [fedavg, defed]
-datasets: [digits]
-models: [logreg]
-heterogeneity: [iid]
-trials: 4
-seeds: 2
-settings: {rounds: 2, clients: 4, participation: 0.5, execution: batched}
+{algorithms: [fedavg, defed], datasets: [digits], models: [logreg], heterogeneity: [iid],
+trials: 4, seeds: 2, settings: {rounds: 2, clients: 4, participation: 0.5, execution: batched}}
 """
 BLIND = "random search (tpe models from trial 9 on; budget 4)"
 

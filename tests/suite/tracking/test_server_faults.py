@@ -77,6 +77,7 @@ def test_what_a_server_answers_passes_or_is_a_refusal(tmp_path: Path, status: in
         store.experiment("study")
     assert gone.value.passes
     assert StoreError("postgresql://there/db", BUSY).passes
+    assert not StoreError("postgresql://there/db", ModuleNotFoundError("psycopg2")).passes
 
 
 def test_a_refused_name_costs_a_sweep_the_records_that_have_it(

@@ -17,14 +17,8 @@ from tests.support.watched import swept
 sync_api = chromium.needed()
 pytestmark = pytest.mark.nightly
 MANY = """
-algorithms: [fedavg, fedprox]
-datasets: [digits]
-models: [logreg]
-heterogeneity: [iid]
-trials: 400
-seeds: 2
-sampler: random
-settings: {rounds: 200, clients: 4, participation: 1.0, execution: batched}
+{algorithms: [fedavg, fedprox], datasets: [digits], models: [logreg], heterogeneity: [iid],
+trials: 400, seeds: 2, sampler: random, settings: {rounds: 200, clients: 4, participation: 1.0, execution: batched}}
 """
 
 

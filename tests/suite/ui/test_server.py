@@ -23,14 +23,8 @@ from trials.common.errors import UserError
 TOKENS: dict[int, str] = {}
 """Of what is served, by its port."""
 LONG = """
-algorithms: [fedavg, fedprox]
-datasets: [digits]
-models: [logreg]
-heterogeneity: [iid]
-trials: 2
-seeds: 2
-sampler: random
-settings: {rounds: 2, clients: 4, participation: 1.0, execution: batched}
+{algorithms: [fedavg, fedprox], datasets: [digits], models: [logreg], heterogeneity: [iid],
+trials: 2, seeds: 2, sampler: random, settings: {rounds: 2, clients: 4, participation: 1.0, execution: batched}}
 """
 
 
