@@ -93,7 +93,9 @@ class FederatedData:
 
     @cached_property
     def unreached(self) -> str:
-        """Return warnings, one a line: unused training samples, untrained test labels, clients without validation, ..."""
+        """Return warnings, one a line: unused training samples, test samples whose label or owner no training sample
+        has, and clients that are too small to give a validation sample. Return "" if there are none.
+        """
         dataset, y, lines = self.dataset, self.dataset.y, []
         held, free = np.zeros((2, len(y)), bool)
         held[self.train] = held[self.unseen_train] = True

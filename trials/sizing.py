@@ -26,7 +26,9 @@ BYTES = 4e9  # most memory of a pack
 def pace(
     spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1
 ) -> tuple[float, float, float]:
-    """Run a few rounds; return a round's mean local steps, and the seconds of the fastest round and evaluation."""
+    """Run a few rounds of a trial in this process. Return the mean number of local steps in a round, and the seconds of
+    the fastest timed round and of the fastest evaluation.
+    """
     few = {"rounds": WARM_UP + MEASURED, "eval_every": 1}
     short = spec.model_copy(update={"settings": spec.settings.model_copy(update=few)})
     simulation = simulate(short, data, device, threads)
