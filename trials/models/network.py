@@ -79,9 +79,7 @@ class Network:
         return outputs
 
     def constants(self, like: Tensor) -> Values:
-        """Return all parameters and buffers but the trained and the running ones, in the dtype and on the device of
-        `like`.
-        """
+        """Return all parameters and buffers but the trained and running ones, in the dtype and on the device of `like`."""
         key = like.device, like.dtype
         if key not in self._constants:
             everything = [*self.module.named_parameters(), *self.module.named_buffers()]
@@ -113,8 +111,7 @@ class RunningStatistics:
     """BatchNorm's running statistics: the `server`'s, for evaluation, and each training client's, within a round.
 
     A client's statistics start each round at the server's. Each forward pass in training moves them by BatchNorm's
-    momentum a: s <- (1 - a) s + a s_batch. At the end of the round the server takes their mean by the aggregation
-    weights.
+    momentum a: s <- (1 - a) s + a s_batch. At the end of the round the server takes their mean by aggregation weights.
     """
 
     def __init__(self, initial: Values) -> None:
