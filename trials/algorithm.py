@@ -93,7 +93,7 @@ class Range:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Return (low, high) of an interval. A range of `choices` has none, and fails an assertion."""
+        """Return (low, high) of an interval; raise `AssertionError` for a range of `choices`."""
         assert self.low is not None
         assert self.high is not None
         return self.low, self.high
@@ -161,7 +161,7 @@ class Range:
 
 
 def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Return the values of the hyperparameters that exist. One with `when` needs all in `when` to exist at these values."""
+    """Return the hyperparameters that exist: those without `when`, or whose `when` holds for existing hyperparameters."""
 
     def exists(name: str) -> bool:
         when = ranges[name].when or {} if name in ranges else {}

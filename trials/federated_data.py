@@ -145,7 +145,7 @@ class FederatedData:
 
     @cached_property
     def unseen_tests(self) -> ClientTests | None:
-        """Return `client_tests` of the clients that take no part in training; None if all clients do."""
+        """Return `client_tests` of the clients that take no part in training; None if there are no such clients."""
         unseen = replace(self, train=self.unseen_train, offsets=self.unseen_offsets)
         return unseen.client_tests if unseen.clients else None
 
@@ -192,8 +192,8 @@ class FederatedData:
 
 
 def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> FederatedData:
-    """Return the data set split into test, validation and training samples, with the latter partitioned to clients. The
-    share `val_fraction` of all but the test samples validates, drawn per owner where samples have owners. Raise
+    """Return the data set split into test, validation and training samples, and partition the last to clients. The
+    share `val_fraction` of samples outside the test set validates, drawn per owner where samples have owners. Raise
     `UserError` if the heterogeneity level does not fit the data.
     """
     test, ids = np.flatnonzero(dataset.test), np.flatnonzero(~dataset.test)

@@ -115,7 +115,7 @@ class Settings(BaseModel):
         return self
 
     def rate(self, lr: float, round_index: int) -> float:
-        """Return the learning rate of round `round_index`, where round 1 has the rate `lr`."""
+        """Return the learning rate of round `round_index` (from 1) after decay, if round 1 has the rate `lr`."""
         past, decay = round_index - 1, self.lr_decay
         if isinstance(decay, str):
             t0 = int(decay.removeprefix("inverse(").removesuffix(")"))

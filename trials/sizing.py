@@ -113,8 +113,8 @@ def _size(value: Tensor | ClientRows) -> int:
 def pack_size(
     spec: TrialSpec, data: FederatedData, model: Model, device: str, takes: Footprint
 ) -> int:
-    """Return the number of trials that share a pack, up to 16. It is 1 unless execution is batched, without clipping, and
-    a step takes as long as its calls.
+    """Return the number of trials that share a pack, up to 16. It is 1 if trials are not batched, clip gradients, might
+    compute other bits together, or spend their steps on arithmetic rather than calls.
     """
     s, kind = spec.settings, torch.device(device).type
     step = 6 * selected(s, data.clients) * widest(data, s) * model.d  # operations

@@ -80,7 +80,7 @@ class FedUmf(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return the base class's new state, with this round's tensors, hyperparameters and selection as the past ones."""
+        """Return the base class's new state, and keep this round's tensors, hyperparameters and selection in it."""
         selected = torch.zeros(fed.n, dtype=torch.bool)
         selected[ids] = selected[fed.absent] = True
         return {

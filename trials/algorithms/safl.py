@@ -43,7 +43,7 @@ class SAFL(FedAvg):
         return state if "z" in state else {**state, "z": fed.client_rows(fed.initial)}
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """Return the mixed weights (k, d) of (6), (7). In round 1 they are the clients' own."""
+        """Return start weights (k, d), which mix the server's and the clients' own by (6), (7), except in round 1."""
         z = state["z"][ids]
         if fed.round == 1:
             return z

@@ -42,7 +42,7 @@ class SAFLExtended(SAFL):
         return super().aggregate(state, ids[sends], start[rows], local[rows], fed)
 
     def sends(self, state: State, ids: Tensor, local: Tensor, fed: Federation) -> Tensor:
-        """Return whether each client uploads, drawn by (24), (25): booleans (k,) on the CPU."""
+        """Return whether each client uploads, drawn with the probabilities (24), (25): booleans (k,) on the CPU."""
         if fed.round == 1:
             return torch.ones(len(ids), dtype=torch.bool)
         server = fed.score(ids, state["w"].expand_as(local))

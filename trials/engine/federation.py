@@ -97,7 +97,7 @@ class Federation:
 
     Clients are ids (k,), int64 on the CPU. They may repeat if they are selected with replacement, but a repeated client
     works and sends once. Weights are rows (k, d) on the device. Each service counts its work or bytes in `counters`.
-    Every random draw is a function of (seed, round).
+    Every random draw is a function of (seed, round, client).
     """
 
     def __init__(
@@ -200,12 +200,12 @@ class Federation:
     # Selection
 
     def select(self, stream: str = "select") -> Tensor:
-        """Return the ids (K,) of this round's clients, ascending and the same for every algorithm. Another `stream`
-        draws others.
+        """Return the ids (K,) of this round's clients, ascending, the same for every algorithm. Another `stream` draws
+        others.
 
-        `without_replacement` takes the K clients with the smallest of n uniform numbers, `independent` all below
-        `participation`, but at least one. `with_replacement` makes K draws, in which ids may repeat. Clients that do
-        not answer under `+dropout(rate)` are left out, but at least one stays.
+        `without_replacement` takes the K clients with the smallest of n uniform numbers. `independent` takes all whose
+        number is below `participation`, at least one. `with_replacement` makes K draws, in which ids may repeat.
+        Clients that do not answer under `+dropout(rate)` are left out, but at least one stays.
         """
         s = self.settings
         if s.selection == "with_replacement":
@@ -360,7 +360,7 @@ class Federation:
         return torch.cat([start.unsqueeze(1), path], 1)
 
     def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
-        """Return weights (d,) after SGD from `start` (d,) on all clients' data, on as many samples as `ids` would take."""
+        """Return weights (d,) after SGD from `start` (d,) on all clients' data, with the sample count of clients `ids`."""
         once, pool, one = np.unique(ids), self.data.pooled, np.array([0])
         size, m = self.settings.batch_size, len(pool.train)
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)

@@ -99,7 +99,7 @@ class PackedSolver(Solver):
 
 
 def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
-    """Return the answers of similar calls, computed as one, or () for each run if it has to compute by itself."""
+    """Return the answers of similar calls from one joint call, or () for each if every run has to compute by itself."""
     if len(calls) == 1:
         return [()]
     first = calls[0]
@@ -129,7 +129,7 @@ def _structure(value: Any) -> Hashable:
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    """Return one argument with the rows of all, in order. The second axis is padded with zeros to the longest."""
+    """Join one argument of several calls: stack its rows, padded with zeros along the second axis to the longest."""
     first, row = values[0], 0
     if is_dataclass(first) and not isinstance(first, type):
         parts = {}

@@ -131,7 +131,7 @@ class Optimizer:
         return int(self.momentum > 0)
 
     def begin(self, w: Tensor, rate: Any, memory: Memory) -> tuple[Tensor, Any]:
-        """Return the tensor (a, d) to which the direction is to be added, and the factor to multiply it by."""
+        """Return the tensor (a, d) to which the step's direction is added, and the factor of the direction."""
         return (memory.moments[:, 0].mul_(self.momentum), 1.0) if self.momentum else (w, -rate)
 
     def end(self, w: Tensor, along: Tensor, rate: Any, memory: Memory) -> None:
@@ -270,7 +270,7 @@ def executions(model: Model, settings: Settings, device: torch.device) -> list[s
 
 
 def execution(model: Model, settings: Settings, device: torch.device) -> str:
-    """Return the execution that is set if possible, else the fastest. Raise `UserError` for an impossible `compiled`."""
+    """Return the settings' execution if possible, else the fastest. Raise `UserError` if `compiled` is impossible."""
     ways = executions(model, settings, device)
     if settings.execution == "compiled" and ways[0] != "compiled":
         rule = "execution is compiled, which is for SGD of linear models without two_sided on a CPU with numba"
@@ -294,11 +294,13 @@ class Solver:
         self.chunk = 1 if self.sequential else chunk
 
     def once(self, make: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the result of `make(*arguments)`. Runs of a pack share it, so nobody may change it."""
+        """Return the result of `make(*arguments)`, which nobody may change, since the runs of a pack share it."""
         return make(*arguments)
 
     def call(self, method: Method, *rows: Any, width: int, shared: tuple[Any, ...] = ()) -> Answer:
-        """Return a method's answer on arguments with a row for each client, of minibatches of `width`, and on `shared`."""
+        """Return a method's answer on `rows` (with a row a client) and `shared`, where minibatches have `width`
+        samples.
+        """
         return method(self, *rows, *shared)
 
     def joins(self, width: int, slopes: bool = True) -> bool:
@@ -428,7 +430,7 @@ class Solver:
         return move
 
     def scored(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Answer:
-        """Return as `score` (k,) the first of `scores` at each row of w (k, d), a weighted mean over the row's plan."""
+        """Return `score` (k,) at weights w (k, d): the first of `scores`, as a weighted mean over each row's plan."""
         totals = w.new_zeros(len(w))
         for _, ids, steps in self._groups(plan):
             now, sums = w[ids], w.new_zeros(len(ids))
@@ -469,7 +471,7 @@ class Solver:
         return {metric: value / len(ids) for metric, value in total.items()}
 
     def _groups(self, plan: BatchPlan) -> Iterator[tuple[Array, Tensor, Iterator[_Step]]]:
-        """Yield each group of rows computed together, most steps first: the rows (a,), on the device too, and steps."""
+        """Yield each group of rows computed together, longest first: rows (a,), the same on the device, and steps."""
         device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
         ids, samples = to_device(order, device), to_device(plan.samples[order], device)
         weight = to_device(plan.weight[order], device, self.x.dtype)

@@ -142,7 +142,7 @@ class Model:
         return self.outputs(self.views(w), x)
 
     def outputs(self, p: Mapping[str, Tensor], x: Tensor, purpose: str = EVALUATION) -> Tensor:
-        """Return the outputs of `logits` from named parameters, for a purpose (STEP, GRADIENT or EVALUATION)."""
+        """Return the outputs as `logits` does, from named parameters, for a purpose: STEP, GRADIENT or EVALUATION."""
         like, tracked = next(iter(p.values())), dict[str, Tensor]()
         if (kept := self.statistics) is not None:
             tracked = kept.evaluating(like) if purpose == EVALUATION else kept.training(like)

@@ -27,7 +27,7 @@ TRIED = 4  # samples on which a module is tested: zeros and ones, valid as pixel
 
 
 def located(make: Make) -> str:
-    """Return the name of a function that builds a module; raise `UserError` unless it is at the top of a file."""
+    """Return the name, such as `mine.py:make`, of a function that builds a module; raise `UserError` if no file has it."""
     place, name = inspect.getmodule(make), getattr(make, "__qualname__", "")
     file = getattr(place, "__file__", None)
     if not file or getattr(place, name, None) is not make or isinstance(make, nn.Module):
