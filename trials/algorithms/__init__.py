@@ -78,6 +78,6 @@ def label(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def is_named(name: str, asked: str) -> bool:
-    """Return whether `asked` is an algorithm's recorded name or its short name (see `label`)."""
-    return asked in (name, label(name))
+def is_named(name: str, text: str) -> bool:
+    """Return whether `text` is the recorded `name` of an algorithm or its short name (see `label`)."""
+    return text in (name, label(name))

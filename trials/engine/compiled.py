@@ -95,41 +95,41 @@ def _sgd(
                 for c in range(1, outputs):
                     if not z[c] <= top:  # also true for a NaN
                         top = z[c]
-                own, norm = z[int(label)] - top, kind(0)
+                shifted, norm = z[int(label)] - top, kind(0)
                 for c in range(outputs):
                     z[c] = np.exp(z[c] - top)
                     norm += z[c]
-                losses[i] += share[r] * (np.log(norm) - own)
+                losses[i] += share[r] * (np.log(norm) - shifted)
                 for c in range(outputs):
                     z[c] *= share[r] / norm
                 z[int(label)] -= share[r]
             rate = lr[i, min(j, lr.shape[1] - 1)] if len(lr) else kind(0)
-            along, by = (velocity[i], kind(1)) if momentum > 0.0 else (w, -rate)
+            along, along_factor = (velocity[i], kind(1)) if momentum > 0.0 else (w, -rate)
             if momentum > 0.0:
                 for q in range(len(w)):
                     along[q] *= kind(momentum)
             if len(pull):
-                toward = by * pull[i, 0]
+                toward = along_factor * pull[i, 0]
                 for q in range(len(w)):
                     along[q] += toward * w[q]
             if len(shift):
                 for q in range(len(w)):
-                    along[q] += by * shift[i, q]
-            factor = by * scale[i, 0]
+                    along[q] += along_factor * shift[i, q]
+            factor = along_factor * scale[i, 0]
             for c in range(outputs):
                 unit = along[c * p : (c + 1) * p]
                 # Two samples at a time, so that the sum is read and written half as often.
                 for r in range(0, n - 1, 2):
-                    a, b, one, two = slopes[r, c], slopes[r + 1, c], x[rows[r]], x[rows[r + 1]]
+                    a, b, x1, x2 = slopes[r, c], slopes[r + 1, c], x[rows[r]], x[rows[r + 1]]
                     a, b = factor * a, factor * b
                     along[size + c] += a + b
                     for q in range(p):
-                        unit[q] += a * one[q] + b * two[q]
+                        unit[q] += a * x1[q] + b * x2[q]
                 if n % 2:
-                    a, one = factor * slopes[n - 1, c], x[rows[n - 1]]
+                    a, x1 = factor * slopes[n - 1, c], x[rows[n - 1]]
                     along[size + c] += a
                     for q in range(p):
-                        unit[q] += a * one[q]
+                        unit[q] += a * x1[q]
             if momentum > 0.0 and len(lr):
                 for q in range(len(w)):
                     w[q] -= rate * along[q]

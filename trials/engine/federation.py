@@ -272,9 +272,9 @@ class Federation:
 
     def uniform(self, name: str, ids: Tensor, size: int) -> Tensor:
         """Return uniform numbers in [0, 1), (k, size), which depend on name, seed, round and client alone."""
-        words = (self.seed, self.round, ids.numpy()[:, None])
+        key = (self.seed, self.round, ids.numpy()[:, None])
         below_one = 1 - torch.finfo(self.dtype).eps / 2  # where single precision would round to 1
-        u = uniform_on(self.device, name, *words, size=size, dtype=self.dtype)
+        u = uniform_on(self.device, name, *key, size=size, dtype=self.dtype)
         return u.clamp(max=below_one)
 
     def tensor(self, array: Array | Tensor) -> Tensor:
@@ -361,45 +361,45 @@ class Federation:
 
     def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
         """Return weights (d,) after SGD from `start` (d,) on all clients' data, with the sample count of clients `ids`."""
-        once, pool, one = np.unique(ids), self.data.pooled, np.array([0])
+        unique, pool, pooled_id = np.unique(ids), self.data.pooled, np.array([0])
         size, m = self.settings.batch_size, len(pool.train)
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
-        work = training.samples_met(self.data.sizes[once], self._steps(once, self.round), size)
+        work = training.samples_met(self.data.sizes[unique], self._steps(unique, self.round), size)
         # The optimizer's state is kept in client 0's row, since no client trains by itself.
-        steps, rule = np.array([max(1, round(work / width))]), self._rule(lr, one)
-        words = self.seed, self.round
-        plan = self._solver.once(training.minibatches, pool, one, steps, width, words)
+        steps, rule = np.array([max(1, round(work / width))]), self._rule(lr, pooled_id)
+        key = self.seed, self.round
+        plan = self._solver.once(training.minibatches, pool, pooled_id, steps, width, key)
         w, self._loss, _, memory = self._solver.train(start[None], plan, rule, lambda w, g: g, {})
-        self._keep(one, memory)
-        self._record(pool, one, steps, width)
+        self._keep(pooled_id, memory)
+        self._record(pool, pooled_id, steps, width)
         return w[0]
 
     def deferred(self, ids: Tensor) -> None:
         """Count this round's local work of clients without computing it, which `train(at_round=...)` may do later."""
-        once = np.unique(ids)
-        self._record(self.data, once, self._steps(once, self.round), self.settings.batch_size)
+        unique = np.unique(ids)
+        self._record(self.data, unique, self._steps(unique, self.round), self.settings.batch_size)
 
     def gradient(self, ids: Tensor, w: Tensor) -> Tensor:
         """Return the gradients (k, d) of the clients' losses F_k, with weight decay, on their full data at w (k, d)."""
-        once, first, back = distinct(ids, self.device)
+        unique, first, restore = distinct(ids, self.device)
         w = w[first]
-        g, loss = self._solver.gradient(w, training.full_pass(self.data, once))
+        g, loss = self._solver.gradient(w, training.full_pass(self.data, unique))
         if decay := self._rule(0.0).weight_decay:
             g = g.add_(w, alpha=decay)
-        self.counters["gradient_passes"] += len(once)
-        self._steps_done[once] += self._per_epoch(once)  # a full gradient takes as long as one pass
-        self.counters["sample_gradients"] += int(self.data.sizes[once].sum())
+        self.counters["gradient_passes"] += len(unique)
+        self._steps_done[unique] += self._per_epoch(unique)  # a full gradient takes a pass's time
+        self.counters["sample_gradients"] += int(self.data.sizes[unique].sum())
         self._loss = loss if self._loss is None else self._loss.where(~self._loss.isnan(), loss)
-        return g[back]
+        return g[restore]
 
     def score(self, ids: Tensor, w: Tensor) -> Tensor:
         """Return the task's score (such as accuracy) of weights w (k, d) on each client's own training data, (k,)."""
-        once, first, back = distinct(ids, self.device)
-        self.counters["evaluation_passes"] += len(once)
-        plan = training.full_pass(self.data, once)
+        unique, first, restore = distinct(ids, self.device)
+        self.counters["evaluation_passes"] += len(unique)
+        plan = training.full_pass(self.data, unique)
         width, shared = plan.samples.shape[2], (self._scores,)
         answer = self._solver.call(Solver.scored, w[first], plan, width=width, shared=shared)
-        return answer["score"][back]
+        return answer["score"][restore]
 
     def clipped(self, g: Tensor) -> Tensor:
         """Return rows g (k, d), those longer than the study's `clip_norm` scaled down to it."""
@@ -410,8 +410,8 @@ class Federation:
         plain gradients and with the next round's minibatches. Nothing is counted.
         """
         steps, size = epochs * self._per_epoch(ids.numpy()), self.settings.batch_size
-        words = (self.seed, self.round + 1)
-        plan = self._solver.once(training.minibatches, self.data, ids.numpy(), steps, size, words)
+        key = (self.seed, self.round + 1)
+        plan = self._solver.once(training.minibatches, self.data, ids.numpy(), steps, size, key)
         return self._solver.train(start, plan, self._rule(lr), lambda w, g: g, {})[0]
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
@@ -429,20 +429,20 @@ class Federation:
         epochs: int = 0,
     ) -> tuple[Tensor, Tensor]:
         """Return the weights after local training, (k, d), and after each of the first `epochs`, (k, epochs, d)."""
-        once, first, back = distinct(ids, self.device)
-        steps, size = self._steps(once, round_index), self.settings.batch_size
-        words = (self.seed, round_index)
-        plan = self._solver.once(training.minibatches, self.data, once, steps, size, words)
+        unique, first, restore = distinct(ids, self.device)
+        steps, size = self._steps(unique, round_index), self.settings.batch_size
+        key = (self.seed, round_index)
+        plan = self._solver.once(training.minibatches, self.data, unique, steps, size, key)
         if isinstance(lr, torch.Tensor):
             lr = lr[first] if lr.dim() == 2 else lr[first].unsqueeze(1)
-            epoch = np.arange(int(steps.max())) // self._per_epoch(once)[:, None]
+            epoch = np.arange(int(steps.max())) // self._per_epoch(unique)[:, None]
             lr = lr.gather(1, to_device(np.minimum(epoch, lr.shape[1] - 1), lr.device))
         rows = {name: value[first] for name, value in rows.items()}
-        marks = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1)
-        arguments = start[first], plan, self._rule(lr, once), direction, rows, marks
+        marks = self._per_epoch(unique)[:, None] * np.arange(1, epochs + 1)
+        arguments = start[first], plan, self._rule(lr, unique), direction, rows, marks
         w, self._loss, path, memory = self._solver.train(*arguments)
-        self._keep(once, memory)
-        return w[back], path[back]
+        self._keep(unique, memory)
+        return w[restore], path[restore]
 
     def _record(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
         met = training.samples_met(data.sizes[ids], steps, batch_size)
@@ -472,8 +472,8 @@ class Federation:
 
     def _steps(self, ids: Array, round_index: int) -> Array:
         per_epoch = self._per_epoch(ids)
-        asked = training.asked_steps(self.settings, per_epoch)
-        return self._level.local_steps(asked, per_epoch, ids, round_index, self.seed)
+        steps = training.asked_steps(self.settings, per_epoch)
+        return self._level.local_steps(steps, per_epoch, ids, round_index, self.seed)
 
     def _zeros(self, ids: Tensor) -> Tensor:
         return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)

@@ -140,11 +140,11 @@ def _joined(values: Sequence[Any]) -> Any:
         return first
     longest = map(max, zip(*(v.shape[1:2] for v in values), strict=True))
     shape = (sum(map(len, values)), *longest, *first.shape[2:])
-    whole: Any = np.zeros(shape, first.dtype) if isinstance(first, np.ndarray) else None
+    joint: Any = np.zeros(shape, first.dtype) if isinstance(first, np.ndarray) else None
     if isinstance(first, torch.Tensor):
-        whole = first.new_zeros(shape)
+        joint = first.new_zeros(shape)
     for value in values:
-        rows = whole[row : row + len(value)]
+        rows = joint[row : row + len(value)]
         rows[(slice(None), *map(slice, value.shape[1:2]))] = value
         row += len(value)
-    return whole
+    return joint

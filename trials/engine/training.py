@@ -69,9 +69,9 @@ def samples_met(sizes: Array, steps: Array, batch_size: int | str) -> int:
 
 
 def minibatches(
-    data: FederatedData, ids: Array, steps: Array, batch_size: int | str, words: tuple[int, ...]
+    data: FederatedData, ids: Array, steps: Array, batch_size: int | str, key: tuple[int, ...]
 ) -> BatchPlan:
-    """Return a plan of `steps` (k,) minibatches, in an order that depends on `words` (seed, round), client and pass."""
+    """Return a plan of `steps` (k,) minibatches, in an order that depends on `key` (seed, round), client and pass."""
     sizes = data.sizes[ids]
     width = int(sizes.max()) if batch_size == "full" else min(int(batch_size), int(sizes.max()))
     per_epoch = steps_per_epoch(sizes, batch_size)
@@ -80,8 +80,8 @@ def minibatches(
     epoch = _counts_up(passes)
     segment = np.repeat(np.arange(len(row)), sizes[row])
     position = _counts_up(sizes[row])
-    key = randomness.bits("order", *words, ids[row][segment], epoch[segment], position)
-    order = (segment.astype(np.uint64) << np.uint64(40)) | (key >> np.uint64(24))
+    hashed = randomness.bits("order", *key, ids[row][segment], epoch[segment], position)
+    order = (segment.astype(np.uint64) << np.uint64(40)) | (hashed >> np.uint64(24))
     # Keys of 40 bits tie now and then; only a stable sort breaks ties alike on all processors.
     shuffled = position[np.argsort(order, kind="stable")]
     row = row[segment]
@@ -92,7 +92,7 @@ def minibatches(
     real = np.zeros(samples.shape, bool)
     samples[row, step, slot] = data.train[data.offsets[ids[row]] + shuffled[kept]]
     real[row, step, slot] = True
-    draws = randomness.bits("draws", *words, ids)
+    draws = randomness.bits("draws", *key, ids)
     weight = real / np.maximum(real.sum(-1, keepdims=True), 1)
     return BatchPlan(samples, weight, steps, draws, ids)
 
@@ -105,9 +105,9 @@ def full_pass(data: FederatedData, ids: Array, width: int = 256) -> BatchPlan:
     row, position = np.repeat(np.arange(len(ids)), sizes), _counts_up(sizes)
     samples = np.zeros((len(ids), int(steps.max()), width), np.int64)
     weight = np.zeros(samples.shape)
-    where = (row, position // width, position % width)
-    samples[where] = data.train[data.offsets[ids[row]] + position]
-    weight[where] = 1 / sizes[row]
+    index = (row, position // width, position % width)
+    samples[index] = data.train[data.offsets[ids[row]] + position]
+    weight[index] = 1 / sizes[row]
     return BatchPlan(samples, weight, steps, clients=ids)
 
 
@@ -243,8 +243,8 @@ class LocalTraining:
         if isinstance(form.shift, torch.Tensor) or form.shift:
             values = to_device(torch.as_tensor(form.shift, dtype=start.dtype), start.device)
             shift = values.expand_as(start).contiguous()
-        by = rule.optimizer, rule.memory
-        return cls(start, plan, marks, rule.rates(start), scale, pull, shift, *by)
+        optional = pull, shift, rule.optimizer, rule.memory
+        return cls(start, plan, marks, rule.rates(start), scale, *optional)
 
 
 Move = Callable[[Tensor, list[Tensor], slice, int, Memory], None]
@@ -401,10 +401,10 @@ class Solver:
             rate = lr[at][:, min(j, lr.shape[1] - 1), None]
             if rule.weight_decay:
                 g = g.add_(w, alpha=rule.weight_decay)
-            here = {name: value[at] for name, value in aligned.items()}
-            step = rule.clipped(direction(w, g, **here))
-            along, by = rule.optimizer.begin(w, rate, memory)
-            rule.optimizer.end(w, along.add_(by * step), rate, memory)
+            tensors = {name: value[at] for name, value in aligned.items()}
+            step = rule.clipped(direction(w, g, **tensors))
+            along, factor = rule.optimizer.begin(w, rate, memory)
+            rule.optimizer.end(w, along.add_(factor * step), rate, memory)
 
         return move
 
@@ -416,14 +416,14 @@ class Solver:
 
         def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, memory: Memory) -> None:
             rate = 0.0 if lr is None else lr[rows, min(j, lr.shape[1] - 1), None]
-            along, by = training.optimizer.begin(w, rate, memory)
+            along, factor = training.optimizer.begin(w, rate, memory)
             if pull is not None:
-                along.add_(by * pull[rows] * w)
+                along.add_(factor * pull[rows] * w)
             if shift is not None:
-                along.add_(by * shift[rows])
-            by = by * scale[rows]
+                along.add_(factor * shift[rows])
+            factor = factor * scale[rows]
             for slot, part in zip(self.model.layout, parts, strict=True):
-                along[:, slot.start : slot.stop].addcmul_(part, by)
+                along[:, slot.start : slot.stop].addcmul_(part, factor)
             if lr is not None:
                 training.optimizer.end(w, along, rate, memory)
 

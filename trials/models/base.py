@@ -203,9 +203,9 @@ class Model:
                     return self.gradients(w[rows], x[rows], y[rows], weight[rows])[1]
                 return self.logits(w[rows], x[rows].contiguous())
 
-            whole, pair = computed(slice(0, ROWS)), computed(slice(1, 3))
+            joint, pair = computed(slice(0, ROWS)), computed(slice(1, 3))
             singly = torch.cat([computed(slice(row, row + 1)) for row in range(ROWS)])
-            self.network.exact[key] = torch.equal(whole, singly) and torch.equal(whole[1:3], pair)
+            self.network.exact[key] = torch.equal(joint, singly) and torch.equal(joint[1:3], pair)
         return self.network.exact[key]
 
     def bytes_a_client(self, width: int, like: Tensor) -> int:

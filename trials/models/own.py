@@ -154,8 +154,8 @@ def slopes(outputs: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 def _by_sample(network: Network, x: Tensor, purpose: str) -> bool:
     """Return whether a sample's outputs do not depend on the rest of its batch."""
-    whole, part = numbers(network, x, purpose)[0], numbers(network, x[:2], purpose)[0]
-    return close(part, whole[:2])
+    outputs, part = numbers(network, x, purpose)[0], numbers(network, x[:2], purpose)[0]
+    return close(part, outputs[:2])
 
 
 def _why_alone(network: Network, x: Tensor) -> str:
@@ -172,8 +172,8 @@ def _why_alone(network: Network, x: Tensor) -> str:
             at_once = numbers(network, torch.stack([x, x.flip(0)]), GRADIENT, **both)
     except Exception as error:
         return f"torch.func.vmap cannot: {str(error).split('. ')[0].strip()}"
-    right = map(torch.stack, zip(*alone, strict=True))
-    return "" if all(map(close, at_once, right)) else "torch.func.vmap gives other numbers"
+    expected = map(torch.stack, zip(*alone, strict=True))
+    return "" if all(map(close, at_once, expected)) else "torch.func.vmap gives other numbers"
 
 
 def check_module(network: Network, x: Tensor, where: str = "") -> None:
@@ -181,8 +181,8 @@ def check_module(network: Network, x: Tensor, where: str = "") -> None:
     and gradients equal PyTorch's in training and evaluation mode.
     """
 
-    def demand(right: bool, problem: str) -> None:
-        if not right:
+    def demand(holds: bool, problem: str) -> None:
+        if not holds:
             raise UserError(where + problem)
 
     assert network.make is not None
@@ -203,9 +203,9 @@ def check_module(network: Network, x: Tensor, where: str = "") -> None:
         rule = "it keeps state outside its parameters, or draws random numbers elsewhere than from torch"
         other = "it gives other outputs for the same weights, samples and torch.manual_seed in"
         demand(all(map(_same, once, again)), f"{other} {mode}: {rule}")
-        right = pytorchs(first, x.clone(), purpose == STEP, network.frozen)
+        expected = pytorchs(first, x.clone(), purpose == STEP, network.frozen)
         wrong = "called with given weights it has other outputs or gradients than by itself"
-        demand(all(map(close, once, right)), f"{wrong}, in {mode}")
+        demand(all(map(close, once, expected)), f"{wrong}, in {mode}")
     weights = {name: p.detach() for name, p in network.trained.items()}
     outputs = network({**network.constants(x), **network.tracked, **weights}, x)
     rule = "it trains tensors that are not its parameters: keep layers in attributes, tensors in nn.Parameter"

@@ -41,8 +41,8 @@ class ClientLinear(nn.Linear):
             return F.linear(x, w, b)
         if not (x.stride(0) or x.requires_grad or w.requires_grad):
             # All clients' weights on the same samples, which are then read once.
-            same = F.linear(x[0], w.flatten(0, 1), b.flatten())
-            return same.unflatten(-1, b.shape).transpose(0, 1)
+            shared = F.linear(x[0], w.flatten(0, 1), b.flatten())
+            return shared.unflatten(-1, b.shape).transpose(0, 1)
         outputs: Tensor = BatchedLinear.apply(x, w, b)
         return outputs
 
@@ -75,13 +75,13 @@ class StackedLSTM(nn.Module):
         h = self.embedding(x.long())
         for layer in (self.lstm1, self.lstm2):
             w, b, inputs = layer.weight, layer.bias, h.shape[-1]
-            nothing = h.new_zeros(1, len(h), w.shape[1] - inputs)
+            zeros = h.new_zeros(1, len(h), w.shape[1] - inputs)
             weights = [w[:, :inputs], w[:, inputs:], b, torch.zeros_like(b)]
             if w.is_cuda:  # cuDNN refuses parts of a matrix
                 weights = [weight.contiguous() for weight in weights]
             # cuDNN keeps what a backward pass needs in training mode only.
-            how = True, 1, 0.0, w.requires_grad, False, True
-            h = torch.lstm(h, (nothing, nothing), weights, *how)[0]
+            options = True, 1, 0.0, w.requires_grad, False, True
+            h = torch.lstm(h, (zeros, zeros), weights, *options)[0]
         return self.out(h[:, -1])
 
 
