@@ -45,7 +45,7 @@ class FedAggLiteral(FedAvg):
     max_sweeps: int = whole(50, low=1, high=10000, log=True, searched=False, above=0)
 
     def round(self, state: State, fed: Federation) -> State:
-        """Return the state after step sizes by Algorithm 1 and training by Algorithm 2."""
+        """Return the state after computing step sizes by Algorithm 1 and training with them by Algorithm 2."""
         ids = fed.select()
         start = self.start(state, ids, fed)
         rates = start.new_full((fed.settings.local_epochs,), self.lr)

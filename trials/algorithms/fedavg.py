@@ -58,7 +58,7 @@ class FedAvg(Algorithm):
         return {}
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
-        """Return the direction of a local step, w <- w - lr direction, from weights, gradients and starts (a, d)."""
+        """Return a local step's direction (w <- w - lr direction) from weights, gradients and start points, all (a, d)."""
         return g
 
     def aggregate(

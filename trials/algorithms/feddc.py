@@ -47,7 +47,7 @@ class FedDC(FedDyn):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return FedDyn's new state with new gradient estimates g and g_k."""
+        """Return FedDyn's new state with updated gradient estimates g and g_k."""
         om, steps = fed.relative_size(ids).unsqueeze(1), fed.steps(ids).unsqueeze(1)
         # As in SCAFFOLD, the displacement gives the mean gradient of the local steps.
         moved = self.displacement(state, start, local) / (self.lr * steps)

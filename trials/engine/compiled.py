@@ -21,8 +21,8 @@ Array = npt.NDArray[Any]
 
 
 def follow(training: Any, memory: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tensor]:
-    """Return the answer of `Solver.follow` for outputs z = W x + b. `slope` is the factor c of a squared error's
-    derivative c (z - y), and 0 for cross-entropy.
+    """Return what `Solver.follow` returns, for a linear model with outputs z = W x + b. `slope` is the factor c of a
+    squared error's derivative c (z - y), and 0 for cross-entropy.
     """
     plan, marks = training.plan, training.marks
     w = training.start.clone(memory_format=torch.contiguous_format)

@@ -142,7 +142,7 @@ class Federation:
         self._uploaded, self._absent = set[int](), set[int]()
 
     def _limits(self, memory: float | None, members: int) -> tuple[int | None, float]:
-        """Return the number of clients computed at once, None for all, and the bytes on the device for clients' tables."""
+        """Return how many clients are computed at once (None: all), and the bytes on the device for tables of clients."""
         chunk, like = self.settings.chunk, torch.empty(0, dtype=self.dtype, device=self.device)
         sizes = self.d, like.element_size(), members
         resident = budget.resident_bytes(self.data, self.settings, *sizes)

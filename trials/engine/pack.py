@@ -26,7 +26,7 @@ KEPT = 16  # plans and initial weights that a pack keeps for runs that need the 
 
 @dataclass(frozen=True)
 class Call:
-    """A run's call of a solver's method: `rows` are arguments with a row for each client, `shared` the other arguments."""
+    """A run's call of a solver's method: `rows` are arguments with a row for each client, `shared` are the others."""
 
     solver: Solver
     method: Method
@@ -99,7 +99,7 @@ class PackedSolver(Solver):
 
 
 def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
-    """Return the answers of similar calls from one joint call, or () for each if every run has to compute by itself."""
+    """Return the results of similar calls from one joint call, or () for each if every run has to compute by itself."""
     if len(calls) == 1:
         return [()]
     first = calls[0]

@@ -35,7 +35,7 @@ COMPILED: dict[Loss, float] = {cross_entropy: 0.0, squared_error: 2.0, half_squa
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """The minibatches of k clients, which are the rows of a computation.
+    """The minibatches of k clients, each of which is a row.
 
     `samples` (k, J, B) are ids of the data set's samples. `weight` (k, J, B) is each sample's share in its minibatch's
     loss; padding comes last and has 0. Row i has `steps[i]` <= J steps. `draws` (k,) seed the random numbers of a row's
@@ -55,7 +55,7 @@ def steps_per_epoch(sizes: Array, batch_size: int | str) -> Array:
 
 
 def asked_steps(settings: Settings, per_epoch: Array) -> Array:
-    """Return the local steps (k,) that the settings give to clients with `per_epoch` (k,) minibatches in a pass."""
+    """Return the local steps (k,) of a round by the settings, for clients with `per_epoch` (k,) minibatches in a pass."""
     if settings.local_steps is None:
         return settings.local_epochs * per_epoch
     return np.full_like(per_epoch, settings.local_steps)
@@ -98,7 +98,7 @@ def minibatches(
 
 
 def full_pass(data: FederatedData, ids: Array, width: int = 256) -> BatchPlan:
-    """Return a plan of all samples of clients `ids`, each weighing 1 / m_k, so that gradients add up to F_k's."""
+    """Return a plan of all samples of clients, each weighing 1 / m_k, so that a client's gradients sum to grad F_k."""
     sizes = data.sizes[ids]
     width = min(width, int(sizes.max()))
     steps = -(-sizes // width)
@@ -257,7 +257,7 @@ Method = Callable[..., Answer]
 
 
 def executions(model: Model, settings: Settings, device: torch.device) -> list[str]:
-    """Return the possible executions of a run, the fastest first, as measured."""
+    """Return the executions that are possible for a run, such as `batched`. The fastest, as measured, comes first."""
     ways, plain = ["sequential"], model.architecture.linear and not model.mixed
     if not model.network.why_alone:
         minibatch = math.inf if settings.batch_size == "full" else settings.batch_size
@@ -298,9 +298,7 @@ class Solver:
         return make(*arguments)
 
     def call(self, method: Method, *rows: Any, width: int, shared: tuple[Any, ...] = ()) -> Answer:
-        """Return a method's answer on `rows` (with a row a client) and `shared`, where minibatches have `width`
-        samples.
-        """
+        """Return a method's results on `rows` (with a row a client) and `shared`. Minibatches have `width` samples."""
         return method(self, *rows, *shared)
 
     def joins(self, width: int, slopes: bool = True) -> bool:
@@ -335,8 +333,8 @@ class Solver:
         return answer["w"], loss, answer["path"][:, : marks.shape[1]], memory
 
     def gradient(self, w: Tensor, plan: BatchPlan) -> tuple[Tensor, Tensor]:
-        """Return the gradients (k, d) at w (k, d), summed over the plan, and the mean of the rows' summed losses, ().
-        With `full_pass` these are the gradients and the mean of F_k.
+        """Return the gradients (k, d) at w (k, d), summed over the minibatches of a plan, and the mean over clients of
+        the summed losses, (). With `full_pass` these are grad F_k and the mean of F_k.
         """
         marks = np.zeros((len(w), 0), np.int64)
         still = LocalTraining(w, plan, marks, None, w.new_ones(len(w), 1), optimizer=Optimizer(1.0))
@@ -344,8 +342,8 @@ class Solver:
         return answer["moments"][:, 0], answer["loss"].sum().to(w) / len(w)
 
     def follow(self, training: LocalTraining) -> Answer:
-        """Return a training's end points `w` (k, d), optimizer state `moments` and `taken`, summed minibatch losses
-        `loss` (k,), and `path`, the weights at the marks (k, E, d).
+        """Return the results of a training: end points `w` (k, d), optimizer state `moments` and `taken`, summed
+        minibatch losses `loss` (k,), and `path`, the weights at the marks (k, E, d).
         """
         memory = training.memory or Memory.empty(training.optimizer, training.start)
         if self.execution == "compiled":
@@ -363,7 +361,7 @@ class Solver:
         moves: Callable[[Tensor], Move],
         memory: Memory,
     ) -> Answer:
-        """Return the answer of `follow` for any kind of step: `moves(ids)` returns the function that moves rows `ids`."""
+        """Return what `follow` returns, for any kind of step. `moves(ids)` is the function that moves rows `ids`."""
         path = start.new_empty(*marks.shape, start.shape[1])
         w, losses = torch.empty_like(start), start.new_zeros(len(start))
         draws = plan.draws if self.model.network.draws else None
@@ -430,7 +428,7 @@ class Solver:
         return move
 
     def scored(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Answer:
-        """Return `score` (k,) at weights w (k, d): the first of `scores`, as a weighted mean over each row's plan."""
+        """Return `score` (k,): the first of `scores` at weights w (k, d), a weighted mean over each client's samples."""
         totals = w.new_zeros(len(w))
         for _, ids, steps in self._groups(plan):
             now, sums = w[ids], w.new_zeros(len(ids))
@@ -456,7 +454,7 @@ class Solver:
     def means(
         self, w: Tensor, ids: Array, scores: Scores, width: int = BLOCK, apart: bool = True
     ) -> Answer:
-        """Return the answer of `evaluate` in blocks of `width` samples; if `apart`, no row's bits depend on other rows."""
+        """Return what `evaluate` returns, in blocks of `width` samples; if `apart`, no row's bits depend on other rows."""
         # Without shuffling, blocks of a data set sorted by label would have one label each.
         if len(ids) > width and not self.model.one_by_one:
             ids = randomness.generator("evaluation").permutation(ids)

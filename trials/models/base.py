@@ -159,8 +159,8 @@ class Model:
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor, draw: int | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """Return each client's loss F_i = sum_b weight_ib loss(x_ib, y_ib), (k,) or (), and its gradient in parts, one
-        (k, size) or (size,) for each slot of the layout. `weight` (k, b) or (b,) is 0 for padding, which a single
-        client does not have. `draw` seeds the random numbers of a training step, if any.
+        (k, size) or (size,) for each parameter. `weight` (k, b) or (b,) is 0 for padding, which a single client does
+        not have. `draw` seeds a training step's random numbers; None computes a gradient without them.
         """
         if w.dim() == 2 and self.architecture.linear and self.loss is cross_entropy:
             return self._closed_form(w, x, y, weight)
