@@ -47,7 +47,9 @@ def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) ->
 def resident_bytes(
     data: FederatedData, settings: Settings, d: int, size: int, members: int = 1
 ) -> float:
-    """Return the bytes held on the device in a round, with `size` bytes a number: samples, plans and weight vectors."""
+    """Return the bytes held on the device in a round: samples, minibatch plans, and `VECTORS` weight vectors (d,) for
+    each selected client of all `members` trials. A number takes `size` bytes.
+    """
     per_epoch = steps_per_epoch(data.sizes, settings.batch_size)
     plan = int(asked_steps(settings, per_epoch).max()) * widest(data, settings) * (ID + size)
     vectors = (VECTORS + (JOINED if members > 1 else 0)) * d * size
