@@ -1,4 +1,4 @@
-"""What one trial does: federated learning on data, models, an engine and algorithms.
+"""The code of one trial: a model trained by a federated algorithm on data that are partitioned to clients.
 
-Knows nothing of Optuna, MLflow or the driver; only `trials.run.trainable` knows Ray.
+No module here imports Optuna, MLflow or the package `suite`. Only `trials.run.trainable` imports Ray.
 """

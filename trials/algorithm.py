@@ -1,14 +1,14 @@
-"""The base of algorithms: hyperparameters as fields, and the hooks of a round.
+"""The base class of algorithms: hyperparameters are dataclass fields, and each part of a round is a method.
 
     class FedProx(FedAvg):
         mu: float = real(0.01, low=1e-4, high=1, log=True)
         def direction(self, w, g, start, **rows):
             return g + self.mu * (w - start)
 
-is all that FedProx is. An algorithm is a frozen dataclass; its fields are its hyperparameters, the keys of its search
-space and the params that are recorded. Its state is a dict of tensors and `ClientRows`, and is everything that survives
-a round. A round is ordinary code, written with the services of `trials.engine.federation.Federation`: select clients,
-broadcast, train, take a gradient, upload. These count work and bytes, and never ask which algorithm they serve.
+is a complete algorithm. Each algorithm is a frozen dataclass whose fields are its hyperparameters, which studies search
+and record. Its state is a dict of tensors and `ClientRows` that holds everything that survives a round. The method
+`round` is ordinary code on the services of `trials.engine.federation.Federation`: select clients, broadcast, train,
+take a gradient, upload. Each service counts its work and bytes, in the same way for every algorithm.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ State = dict[str, Any]  # tensors and `ClientRows` by name
 
 
 class Devices(NamedTuple):
-    """Models of several devices, `models` (k, d), scored by the weighted mean of their scores."""
+    """Models (k, d) of k devices; their score is the mean of their scores with `weights` (k,), which sum to 1."""
 
     models: Tensor
     weights: Tensor
@@ -42,14 +42,13 @@ Scored = dict[str, Tensor | Devices]
 
 @dataclass(frozen=True)
 class Range:
-    """The values that a hyperparameter may have: an interval or `choices` to search, and `when` it exists at all.
+    """The valid values of a hyperparameter, and the interval [low, high] or the `choices` that are searched.
 
-    Fields are made by `real`, `whole` and `choice`, as in `mu: float = real(0.01, low=1e-4, high=1, log=True)`.
-    `when` maps another hyperparameter to the value under which this one exists. One that is not `searched` stays at its
-    default unless a study gives it a range, or bounds the cost it is searched `under`. A `rate` is a step size, whose best
-    value does not carry over between data sets. `other` turns a value that is no choice into its canonical form, or raises
-    `UserError`. Values at or below `above`, below `at_least` or beyond
-    `at_most` have no meaning, whoever asks for them.
+    `real`, `whole` and `choice` make one, as in `mu: float = real(0.01, low=1e-4, high=1, log=True)`. The interval limits
+    the search only. A valid value is greater than `above`, at least `at_least` and at most `at_most`. `when` maps other
+    hyperparameters to the values under which this one exists. A hyperparameter that is not `searched` stays at its default
+    unless a study gives it a range, or bounds the cost named by `under`. A `rate` is a step size, whose best value differs
+    between data sets. `other` returns the canonical form of a value outside `choices`, or raises `UserError`.
     """
 
     type: str
@@ -71,7 +70,7 @@ class Range:
             if not self.choices:
                 raise UserError("choices must not be empty")
             if [*map(self.choices.index, self.choices)] != [*range(len(self.choices))]:
-                raise UserError(f"choices {self.choices} must differ, also as True and 1 do not")
+                raise UserError(f"choices {self.choices} must differ (True and 1 are equal)")
             return
         if self.low is None or self.high is None:
             raise UserError("a range needs low and high, or choices")
@@ -89,43 +88,43 @@ class Range:
 
     @property
     def limits(self) -> tuple[float | None, float | None]:
-        """Return the ends beyond which values have no meaning; None for no end."""
+        """Return the lower and the upper bound of valid values, None where there is none."""
         return self.at_least if self.above is None else self.above, self.at_most
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Return low and high of an interval."""
+        """Return (low, high) of an interval; raise `AssertionError` for a range of `choices`."""
         assert self.low is not None
         assert self.high is not None
         return self.low, self.high
 
     @property
     def several(self) -> bool:
-        """Return whether there is more than one value."""
+        """Return whether the range holds more than one value."""
         return len(self.choices) > 1 if self.choices is not None else self.low != self.high
 
     def holds(self, value: Any) -> bool:
-        """Return whether a value is one of the choices, or lies in the interval."""
+        """Return whether the value is one of the choices, or a number in [low, high]."""
         if self.choices is not None:
             return value in self.choices
         low, high = self.ends
         return isinstance(value, int | float) and low <= value <= high
 
     def fixed(self, value: Any) -> "Range":
-        """Return the range of this value alone."""
+        """Return a copy of the range that holds this value only."""
         ends = {"low": value, "high": value} if self.choices is None else {"choices": (value,)}
         return dataclasses.replace(self, **ends)
 
     def share(self, value: float) -> float:
-        """Return where a number lies in the interval, on its scale: 0 at low, 1 at high."""
+        """Return the position of a number in the interval, linear or logarithmic: 0 at low, 1 at high."""
         low, high = self.ends
-        if self.log and value <= 0:  # asked for by hand: below every range
+        if self.log and value <= 0:  # set by a user: it lies below every logarithmic range
             return -math.inf
         scale = math.log if self.log else float
         return (scale(value) - scale(low)) / (scale(high) - scale(low))
 
     def at(self, share: float) -> Any:
-        """Return the value at a share in [0, 1) of the interval, on its scale, or of the choices, which have equal parts."""
+        """Return the value at the position `share` in [0, 1): the inverse of `share()`. Each choice takes an equal part."""
         if self.choices is not None:
             return self.choices[int(share * len(self.choices))]
         low, high = self.ends
@@ -134,8 +133,8 @@ class Range:
         return round(value) if self.type == "int" else value
 
     def check(self, name: str, value: Any) -> Any:
-        """Return the value as its type; raise `UserError` when it is of another type, no choice or without a meaning. The
-        interval bounds the search, not what a person may ask for.
+        """Return the value of hyperparameter `name` as its type. Raise `UserError` for a wrong type, an unknown choice, or
+        a number outside `limits`. A number outside [low, high] passes, since the interval limits only the search.
         """
         if self.choices is not None:
             if value in self.choices:
@@ -143,26 +142,26 @@ class Range:
             if self.other is not None:
                 return self.other(value)
             raise UserError(f"{name} is {value!r}, but must be {self}")
-        whole = self.type == "int"
+        integer = self.type == "int"
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        # Beyond it MLflow and JSON give another number back.
-        limit = 2**63 - 1 if whole else sys.float_info.max
-        if not number or not abs(value) <= limit or (whole and value != int(value)):
-            kind = "whole number" if whole else "finite number" if number else "number"
+        # MLflow and JSON would change a larger number.
+        limit = 2**63 - 1 if integer else sys.float_info.max
+        if not number or not abs(value) <= limit or (integer and value != int(value)):
+            kind = "whole number" if integer else "finite number" if number else "number"
             raise UserError(f"{name} is {value!r}, but must be a {kind}")
         rules = (
             (self.above, operator.gt, "above"),
             (self.at_least, operator.ge, "at least"),
             (self.at_most, operator.le, "at most"),
         )
-        for bound, keeps, words in rules:
-            if bound is not None and not keeps(value, bound):
-                raise UserError(f"{name} is {value!r}, but must be {words} {bound:g}")
-        return int(value) if whole else float(value)
+        for bound, holds, relation in rules:
+            if bound is not None and not holds(value, bound):
+                raise UserError(f"{name} is {value!r}, but must be {relation} {bound:g}")
+        return int(value) if integer else float(value)
 
 
 def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Return the values of the hyperparameters that exist: those without `when`, or whose `when` holds for existing ones."""
+    """Return the hyperparameters that exist: those without `when`, or whose `when` holds for existing hyperparameters."""
 
     def exists(name: str) -> bool:
         when = ranges[name].when or {} if name in ranges else {}
@@ -172,17 +171,17 @@ def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str
 
 
 def real(default: float, low: float, high: float, log: bool = False, **more: Any) -> Any:
-    """Return the field of a real hyperparameter searched in [low, high]; `more` are other fields of `Range`."""
+    """Return the dataclass field of a real hyperparameter searched in [low, high]. `more` are other fields of `Range`."""
     return _field(default, Range("float", low, high, log, **more))
 
 
 def whole(default: int, low: int, high: int, log: bool = False, **more: Any) -> Any:
-    """Return the field of a whole-numbered hyperparameter searched in [low, high]."""
+    """Return the dataclass field of an integer hyperparameter searched in [low, high]. `more` are other fields of `Range`."""
     return _field(default, Range("int", low, high, log, **more))
 
 
 def choice(default: Any, choices: tuple[Any, ...], **more: Any) -> Any:
-    """Return the field of a hyperparameter that is one of `choices`."""
+    """Return the dataclass field of a hyperparameter that is one of `choices`. `more` are other fields of `Range`."""
     return _field(default, Range("choice", choices=choices, **more))
 
 
@@ -192,29 +191,30 @@ def _field(default: Any, spec: Range) -> Any:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The base of all algorithms: a frozen dataclass with a state, a round, and the learning rate, which every algorithm
-    searches over the same range. `suite new algorithm NAME` writes an example.
+    """A federated algorithm: a frozen dataclass of hyperparameters with an initial state, a round, and models to score.
 
-    `paper` names the source. In a round `lr` is that round's rate, with the study's decay. The module's docstring is the
-    summary; lines of the class's that begin with `Equations:`, `Keeps:`, ... are the table in docs/algorithms.md.
+    `suite new algorithm NAME` writes an example. `paper` names the source. During a round `lr` is that round's learning
+    rate, after the study's decay. Listings show the module's docstring as the summary of the algorithm, and
+    docs/algorithms.md prints the class docstring from the line `Equations:` on.
     """
 
     paper: ClassVar[str] = ""
     reference: ClassVar[bool] = False
-    """Shown beside the others but not ranked: it has what they have not (all data, all devices)."""
+    """Whether leaderboards show it without a rank, as a reference: it uses all data or devices, or never communicates."""
     ranked_under: ClassVar[str] = ""
-    """The setting `metric` under which a reference is ranked nevertheless."""
+    """The value of the setting `metric` under which a reference is ranked after all; "" for none."""
     unsupported: ClassVar[Mapping[str, str]] = {}
-    """Common settings it cannot honour -> why: `setting=value`, `setting` (any but the default), or `system` (a level with
-    `+system(...)` or `+delay(...)`)."""
+    """The settings that the algorithm refuses, with the reasons. A key is `setting=value`, `setting` (any value but the
+    default), or `system` (a heterogeneity level under which devices do unequal work, as with `+system(...)`)."""
     any_optimizer: ClassVar[bool] = False
-    """Whether local steps may be other than SGD's. It says that the algorithm trains each client once a round and uses
-    only the end point, not the rate or the number of steps. A parent's value does not count."""
+    """Whether a study may choose Adam, AdamW or `keep_moments` for local steps. True only if each client trains once a
+    round and the server uses its final weights, not its rate or number of steps. Subclasses do not inherit the value."""
     requires: ClassVar[Mapping[str, tuple[Any, str]]] = {}
-    """Common settings that its paper takes for granted -> the value, and why it matters. Under another value it is shown
-    with this reason, not ranked."""
+    """The settings that its paper takes for granted, with the value and the reason. Under another value a leaderboard
+    shows the reason in place of a rank."""
     home: ClassVar[Mapping[str, str]] = {}
-    """What its paper's own experiments have, in the keys of `unsupported` -> why it matters: without it a row has a mark."""
+    """The conditions of its paper's experiments, with keys as in `unsupported`, and what each one is. A leaderboard marks
+    a row without them."""
 
     lr: float = real(0.1, low=1e-3, high=1.0, log=True, above=0, rate=True)
 
@@ -227,30 +227,30 @@ class Algorithm:
         raise NotImplementedError
 
     def scored(self, state: State, fed: "Federation") -> Scored:
-        """Return what is evaluated, by name: models (d,) or `Devices`; the first one is ranked."""
+        """Return the models to evaluate by name, each of weights (d,) or `Devices`. The first one is ranked."""
         raise NotImplementedError
 
     def personal(self, state: State, fed: "Federation") -> Tensor | None:
-        """Return the clients' own models (n, d), or None. The default takes them from `scored`."""
+        """Return each client's own model, (n, d), or None. The default is the first `Devices` of n models in `scored`."""
         devices = [m.models for m in self.scored(state, fed).values() if isinstance(m, Devices)]
         return next((models for models in devices if len(models) == fed.n), None)
 
     def measured(self, state: State, fed: "Federation") -> dict[str, float]:
-        """Return other numbers that are recorded at each evaluation, by name."""
+        """Return further metrics by name, which are recorded at each evaluation."""
         return {}
 
     def check(self, clients: int, model: "Model", settings: "Settings") -> None:
-        """Raise `UserError` when it cannot run with this number of clients, or with this model."""
+        """Raise `UserError` if the algorithm cannot run with this number of clients, this model or these settings."""
 
     @classmethod
     def ranges(cls) -> dict[str, Range]:
-        """Return the search range of each hyperparameter."""
+        """Return the range of each hyperparameter by name."""
         return {f.name: f.metadata["range"] for f in dataclasses.fields(cls)}
 
     @classmethod
     def configured(cls, params: Mapping[str, Any]) -> "Algorithm":
-        """Return the algorithm with these hyperparameters, defaults for the rest. Raises `UserError` for an unknown name, a
-        value of the wrong type, or a hyperparameter that does not exist under the others.
+        """Return the algorithm with these hyperparameters, and defaults for the others. Raise `UserError` for an unknown
+        name, an invalid value, or a hyperparameter that does not exist under the others' values.
         """
         algorithm = cls(**{name: cls.checked(name, value) for name, value in params.items()})
         for name in params.keys() - algorithm.params().keys():
@@ -260,13 +260,13 @@ class Algorithm:
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """Return a hyperparameter's value as its type; raise `UserError` for an unknown name or a value that it cannot have."""
+        """Return a hyperparameter's value as its type. Raise `UserError` for an unknown name or an invalid value."""
         ranges = cls.ranges()
         if name not in ranges:
             raise unknown("hyperparameter", name, ranges)
         return ranges[name].check(name, value)
 
     def params(self) -> dict[str, Any]:
-        """Return the hyperparameters that exist under each other's values."""
+        """Return the hyperparameters by name, without those whose `when` does not hold."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return existing(values, self.ranges())

@@ -1,4 +1,4 @@
-"""Samples partitioned to clients: splits first, then the heterogeneity level."""
+"""A data set split into training, validation and test samples, with the training samples partitioned to clients."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from trials.settings import Settings
 Array = npt.NDArray[Any]
 DEFAULT_CLIENTS = 20
 UNREACHED = "reaches nobody: "
-"""The beginning of a note's line that says which samples reach no client, or no validation."""
+"""The prefix of each line of `FederatedData.unreached`, by which reports find these warnings."""
 
 
 class Samples:
-    """The samples x of a data set on a device: `samples[ids]` are (..., *shape) for ids (...)."""
+    """The inputs x of a data set on a device. `samples[ids]` has the shape (..., *shape) for ids of shape (...)."""
 
     def __init__(self, x: Array, device: torch.device, dtype: torch.dtype) -> None:
         self.device, self.dtype = device, dtype
@@ -39,16 +39,16 @@ class Samples:
 
 @lru_cache(maxsize=1)  # one data set and device at a time
 def _tensors(dataset: Dataset, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
-    """Return x and y on a device, with contiguous rows: for other strides a compiled loop has other bits."""
+    """Return x and y on a device. Both are contiguous, since the rounding of a compiled loop depends on strides."""
     with warnings.catch_warnings():
-        # Arrays that processes share are read-only, and so is what is done with these tensors.
+        # Processes share arrays in read-only memory; nothing here writes to the tensors.
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         x, y = Samples(dataset.x, device, dtype), torch.from_numpy(dataset.y)
     return x, y.to(device, dtype if y.is_floating_point() else y.dtype).contiguous()
 
 
 class ClientTests(NamedTuple):
-    """Groups of ids, and the `shares` (k, groups) that each group has in what each of `clients` (k,) would be tested on."""
+    """The test samples of `clients` (k,), as mixtures of g `groups` of ids. Each row of `shares` (k, g) sums to 1."""
 
     clients: Array
     groups: list[Array]
@@ -57,10 +57,10 @@ class ClientTests(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FederatedData:
-    """A data set and its partition. All ids index `dataset.x`; none is in two of `train`, `val` and `test`.
+    """A data set split into `train`, `val` and `test` ids, with the training ids partitioned to clients.
 
-    `train` lists the training ids client after client; client k's are `train[offsets[k]:offsets[k + 1]]`, and others may
-    share them. `unseen_train` and `unseen_offsets` list those of clients that take no part in training.
+    All ids index `dataset.x`, and no id is in two splits. Client k holds `train[offsets[k]:offsets[k + 1]]`. Two clients
+    may hold the same id. `unseen_train` and `unseen_offsets` do the same for clients that take no part in training.
     """
 
     dataset: Dataset
@@ -73,7 +73,7 @@ class FederatedData:
 
     @property
     def ids(self) -> tuple[Array, ...]:
-        """Return all fields except the data set, in order."""
+        """Return all fields except the data set, in the order of their definition."""
         return tuple(getattr(self, f.name) for f in fields(self)[1:])
 
     @property
@@ -88,32 +88,33 @@ class FederatedData:
 
     @property
     def note(self) -> str:
-        """Return in words how samples were made of what a person has, and what of them reaches nobody."""
+        """Return lines that say how samples were read from a user's data, and the warnings of `unreached`."""
         return "\n".join(filter(None, (self.dataset.note, self.unreached)))
 
     @cached_property
     def unreached(self) -> str:
-        """Return what reaches no client, or no validation, in lines that begin with `UNREACHED`; "" where all does."""
+        """Return warnings, one a line: unused training samples, test samples whose label or owner no training sample
+        has, and clients that are too small to give a validation sample. Return "" if there are none.
+        """
         dataset, y, lines = self.dataset, self.dataset.y, []
         held, free = np.zeros((2, len(y)), bool)
         held[self.train] = held[self.unseen_train] = True
         free[~dataset.test] = True
         free[self.val] = False
         unused, total = free & ~held, f"{free.sum():,} training samples"
-        if y.dtype.kind in "iu" and len(lost := np.setdiff1d(y[free], y[held])):
-            left, labels = unused & np.isin(y, lost), ", ".join(map(str, lost))
-            unheld = f"{left.sum():,} of {total} are unused"
-            lines.append(f"no client holds the labels {labels}: {unheld}")
-            # Each sample is told of once, under the first reason.
-            unused &= ~left
-        for names, what in ((y.astype(int), "have a label"), (dataset.client, "are of a client")):
+        if y.dtype.kind in "iu" and len(missing := np.setdiff1d(y[free], y[held])):
+            unheld, labels = unused & np.isin(y, missing), ", ".join(map(str, missing))
+            count = f"{unheld.sum():,} of {total} are unused"
+            lines.append(f"no client holds the labels {labels}: {count}")
+            unused &= ~unheld  # each sample is counted once, under the first reason
+        for names, has in ((y.astype(int), "have a label"), (dataset.client, "have an owner")):
             if names is not None and y.dtype.kind in "iu":
                 # -1 names no owner (`trials.datasets.own`).
-                strange = np.setdiff1d(names[self.test], [-1, *names[free]])
-                if number := np.isin(names[self.test], strange).sum():
+                unknown = np.setdiff1d(names[self.test], [-1, *names[free]])
+                if number := np.isin(names[self.test], unknown).sum():
                     tests = f"{number:,} of {len(self.test):,} test samples"
-                    lines.append(f"{tests} {what} that no training sample has")
-        if 50 * unused.sum() > free.sum():  # less is what rounding leaves
+                    lines.append(f"{tests} {has} that no training sample has")
+        if 50 * unused.sum() > free.sum():  # rounding alone leaves less
             lines.append(f"{unused.sum():,} of {total} are left over")
         if dataset.client is not None and len(self.val):
             owners = np.unique(dataset.client[self.train])
@@ -124,36 +125,36 @@ class FederatedData:
 
     @cached_property
     def pooled(self) -> FederatedData:
-        """Return the same samples, all with one client."""
+        """Return the same data with a single client, which holds all training samples."""
         return replace(self, offsets=self.offsets[[0, -1]])
 
     @cached_property
     def client_tests(self) -> ClientTests | None:
-        """Return what each client would be tested on; None for a regression without owners.
+        """Return the test samples of each client; None for a regression without owners.
 
-        If clients keep their own samples, and test samples have owners too, the groups are the owners. Else the groups
-        are the labels, mixed as in the client's training samples: exact if clients differ only by labels. Clients without
-        test samples are left out.
+        If each client holds the samples of an owner of its own, it is tested on this owner's test samples. Otherwise it is
+        tested on all, with labels weighted as in its training samples. This is exact if clients differ only in their
+        label frequencies. Clients without test samples are left out.
         """
-        return self._of_clients(self.test)
+        return self._mixtures(self.test)
 
     @cached_property
     def client_vals(self) -> ClientTests | None:
-        """Return `client_tests` on validation samples; None without any."""
-        return self._of_clients(self.val)
+        """Return the validation samples of each client, as `client_tests` does; None if no sample validates."""
+        return self._mixtures(self.val)
 
     @cached_property
     def unseen_tests(self) -> ClientTests | None:
-        """Return `client_tests` of the clients that take no part in training; None without any."""
+        """Return `client_tests` of the clients that take no part in training; None if there are no such clients."""
         unseen = replace(self, train=self.unseen_train, offsets=self.unseen_offsets)
         return unseen.client_tests if unseen.clients else None
 
-    def _of_clients(self, pool: Array) -> ClientTests | None:
+    def _mixtures(self, pool: Array) -> ClientTests | None:
         owner, y = self.dataset.client, self.dataset.y
         if owner is not None:
             first = owner[self.train[self.offsets[:-1]]]
             apart = len(np.unique(first)) == self.clients
-            # Each client has the samples of one owner, and no two of the same one.
+            # Each client holds samples of one owner, and no two clients share an owner.
             if apart and (owner[self.train] == np.repeat(first, self.sizes)).all():
                 clients, groups = [], []
                 for client, name in enumerate(first):
@@ -165,7 +166,7 @@ class FederatedData:
                     return ClientTests(np.array(clients), groups, np.eye(len(groups)))
         if y.dtype.kind not in "iu":
             return None
-        # How many training samples of each label each client has, (n, labels).
+        # Count the training samples of each client and label, (n, labels).
         pair = np.repeat(np.arange(self.clients), self.sizes) * self.dataset.classes + y[self.train]
         held = np.bincount(pair, minlength=self.clients * self.dataset.classes)
         labels = np.unique(y[pool])
@@ -177,13 +178,13 @@ class FederatedData:
         return ClientTests(tested, groups, held[tested] / held[tested].sum(1, keepdims=True))
 
     def tensors(self, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
-        """Return x and y on a device, which all partitions of the data set share."""
+        """Return the inputs x and the targets y on a device. All partitions of the data set share them."""
         return _tensors(self.dataset, device, dtype)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return a checksum of samples, splits and owners: equal only if every client holds the same."""
-        # Without unseen clients the checksum is what it was before there were any.
+        """Return the CRC-32 of samples, targets, splits and partition as 8 hex digits, by which runs compare their data."""
+        # Unseen clients count only where there are any, since older records were made without them.
         crc, ids = 0, self.ids if len(self.unseen_offsets) > 1 else self.ids[:-2]
         for array in (self.dataset.x, self.dataset.y, *ids):
             crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).data.cast("B"), crc)
@@ -191,8 +192,9 @@ class FederatedData:
 
 
 def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> FederatedData:
-    """Split samples, then partition the training part. The data set says which are test. Validation is a share of the
-    others, drawn per owner where samples have owners. Raises `UserError` when the level does not suit the data.
+    """Return the data set split into test, validation and training samples, and partition the last to clients. The
+    share `val_fraction` of samples outside the test set validates, drawn per owner where samples have owners. Raise
+    `UserError` if the heterogeneity level does not fit the data.
     """
     test, ids = np.flatnonzero(dataset.test), np.flatnonzero(~dataset.test)
     rng = randomness.generator("validation", settings.data_seed)
@@ -216,13 +218,13 @@ def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings
     except UserError as error:
         raise UserError(f"heterogeneity {heterogeneity.name}: {error}") from None
     seen = np.setdiff1d(np.arange(len(parts)), unseen)
-    # Ids client after client, and where each client's begin and the last one's end.
+    # For each group of clients: the ids client after client, and the offsets at which a client begins.
     listed: list[Array] = []
     for kept in (seen, unseen):
         each = [np.empty(0, np.int64), *(train[parts[k]] for k in kept)]
         listed += [np.concatenate(each), np.cumsum([*map(len, each)], dtype=np.int64)]
     held, offsets, held_unseen, unseen_offsets = listed
-    if dataset.client is not None and len(unseen):  # of owners that nobody else has, all is unseen
-        strangers = np.setdiff1d(dataset.client[held_unseen], dataset.client[held])
-        val = val[~np.isin(dataset.client[val], strangers)]
+    if dataset.client is not None and len(unseen):  # no sample of an unseen owner may validate
+        unseen_owners = np.setdiff1d(dataset.client[held_unseen], dataset.client[held])
+        val = val[~np.isin(dataset.client[val], unseen_owners)]
     return FederatedData(dataset, held, offsets, val, test, held_unseen, unseen_offsets)

@@ -1,4 +1,4 @@
-"""What a trial takes of a machine: memory and steps from shapes, measured seconds; and how many trials share a pack."""
+"""Estimates of a trial's memory, local steps and seconds, and of how many trials can share one process (a pack)."""
 
 import math
 from dataclasses import dataclass
@@ -14,25 +14,26 @@ from trials.models.base import Model
 from trials.run.spec import TrialSpec
 from trials.run.trial import simulate
 
-WARM_UP, MEASURED = 1, 2  # rounds: in the first kernels are chosen and loops compiled
-PROCESS = {"cpu": 700_000_000, "cuda": 2_000_000_000}  # bytes of a worker on its host
-KEPT_FORWARD = 1 / 8  # of what a backward pass keeps, in a forward pass alone; a rule of thumb
-ROUNDS = 5  # rounds whose local steps are counted; an average is taken
-SIZE = 16  # trials of a pack; more bring little
-CALLS = {"cpu": 16e6, "cuda": 2e9}  # operations of a step up to which its calls are what it costs
-BYTES = 4e9  # what the trials of a pack may take together
+WARM_UP, MEASURED = 1, 2  # untimed rounds (kernels are chosen, loops compiled), and timed ones
+PROCESS = {"cpu": 700_000_000, "cuda": 2_000_000_000}  # host bytes of a worker without any trial
+KEPT_FORWARD = 1 / 8  # memory of a forward pass, relative to one before a backward pass; a guess
+ROUNDS = 5  # rounds over which local steps are averaged
+SIZE = 16  # most trials in a pack; more gain little
+CALLS = {"cpu": 16e6, "cuda": 2e9}  # operations of a step whose time is that of its calls
+BYTES = 4e9  # most memory of a pack
 
 
 def pace(
     spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1
 ) -> tuple[float, float, float]:
-    """Run a few rounds of a trial here; return the client steps of a round, its seconds and those of an evaluation."""
-    # The first round is not counted: kernels are chosen and loops compiled in it.
+    """Run a few rounds of a trial in this process. Return the mean number of local steps in a round, and the seconds of
+    the fastest timed round and of the fastest evaluation.
+    """
     few = {"rounds": WARM_UP + MEASURED, "eval_every": 1}
     short = spec.model_copy(update={"settings": spec.settings.model_copy(update=few)})
     simulation = simulate(short, data, device, threads)
     *_, last = simulation.evaluations()
-    # A configuration may diverge at once, and then has no round but the first.
+    # A trial that diverges in round 1 has no timed round.
     timed = simulation.history[1 + WARM_UP :] or [last]
     seconds = min(entry["round_seconds"] for entry in timed)
     evaluation = min(entry["evaluation_seconds"] for entry in timed)
@@ -41,8 +42,8 @@ def pace(
 
 @dataclass(frozen=True)
 class Footprint:
-    """Estimates of one trial: the bytes of its state once every client has trained (its checkpoint), the bytes of its
-    process, the local steps of all clients in a round, and the least bytes of a GPU.
+    """The estimated cost of one trial: the bytes of its `state` once every client has trained (its checkpoint), the bytes
+    of its process on the host (`memory`), the local `steps` of all clients in a round, and the least bytes on a GPU.
     """
 
     state: int
@@ -52,7 +53,7 @@ class Footprint:
 
 
 class _Shapes(Federation):
-    """A federation on the meta device, whose tensors have shapes and no content."""
+    """A federation on PyTorch's meta device, whose tensors have shapes but no values."""
 
     def initial(self, ids: Tensor) -> Tensor:
         return torch.empty(len(ids), self.d, dtype=self.dtype, device="meta")
@@ -64,19 +65,19 @@ class _Shapes(Federation):
 def footprint(
     spec: TrialSpec, data: FederatedData, model: Model, device: str, budget: float | None = None
 ) -> Footprint:
-    """Return estimates of a trial; nothing of the model's size is allocated.
+    """Return the estimates of a trial without allocating its model.
 
-    Memory is the process's own, the state, what local training takes for the clients that are computed at once or a block
-    of evaluation does, and the samples where they are converted. Of a trial on a GPU it is the host's: the process and
-    two copies of the state, for clients' tables and a checkpoint.
+    On a CPU, memory is the sum of an empty process, the state, the samples if they are converted, and the larger of local
+    training and one block of evaluation. `budget` (bytes) is for clients that are computed at once. On a GPU, memory is
+    the host's: an empty process and two copies of the state, for clients' tables and for a checkpoint.
     """
     level, s = heterogeneity.parse(spec.heterogeneity), spec.settings
-    # A chunk is given because working one out on the meta device loads seconds' worth of torch.
+    # To derive `chunk` on the meta device would load parts of torch for seconds.
     settings = s.model_copy(update={"execution": None, "chunk": 1})
     fed = _Shapes(data, model, level, settings, spec.seed, torch.device("meta"))
     values = [*spec.configured().init(fed).values(), *fed.kept.values()]
     state = sum(map(_size, values))
-    # Who is selected, and under +system how much they do, differs from round to round.
+    # The selected clients, and under +system their steps, differ from round to round.
     steps, most = 0.0, 0
     for round_index in range(1, ROUNDS + 1):
         fed.begin(round_index)
@@ -88,15 +89,15 @@ def footprint(
     client = client_bytes(model, data, s, like)
     evaluated = BLOCK * (client - 5 * model.d * size) / width
     if device != "cpu":
-        # One client is computed at a time where no more fit.
+        # A GPU too small for more computes one client at a time.
         vectors = sum(_size(value) for value in values if isinstance(value, torch.Tensor))
         resident = resident_bytes(data, s, model.d, size)
         needed = CONTEXT + resident + vectors + min(most, s.chunk or 1) * client
         return Footprint(state, PROCESS["cuda"] + 2 * state, steps, int(needed))
     cpu = torch.device("cpu")
-    how = execution(model, s, cpu)
+    mode = execution(model, s, cpu)
     chunk = s.chunk or max(1, int((budget or budgets(cpu)[0]) // client))
-    training = client if how == "sequential" else min(most, chunk) * client
+    training = client if mode == "sequential" else min(most, chunk) * client
     x = data.dataset.x
     converted = 0 if x.dtype.itemsize == size else x.size * size
     working = most * model.d * size + converted + max(training, KEPT_FORWARD * evaluated)
@@ -104,7 +105,7 @@ def footprint(
 
 
 def _size(value: Tensor | ClientRows) -> int:
-    if isinstance(value, ClientRows):  # when all are written
+    if isinstance(value, ClientRows):  # its size once every client has written its row
         return len(value.slot) * _size(value.default(torch.tensor([0])))
     return value.numel() * value.element_size()
 
@@ -112,13 +113,13 @@ def _size(value: Tensor | ClientRows) -> int:
 def pack_size(
     spec: TrialSpec, data: FederatedData, model: Model, device: str, takes: Footprint
 ) -> int:
-    """Return how many trials share a pack: 1 where steps are compiled, clipped, taken one client at a time, or bound by
-    arithmetic.
+    """Return the number of trials that share a pack, up to 16. It is 1 if trials are not batched, clip gradients, might
+    compute other bits together, or spend their steps on arithmetic rather than calls.
     """
     s, kind = spec.settings, torch.device(device).type
     step = 6 * selected(s, data.clients) * widest(data, s) * model.d  # operations
     batched = execution(model, s, torch.device(device)) == "batched" and s.clip_norm is None
-    # Convolutions of several clients on a CPU are not sure to be exact, and then not computed together.
+    # On a CPU the bits of a convolution may depend on the other clients in the batch.
     exact = kind != "cpu" or model.batched_up_to == math.inf
     if not batched or not exact or step > CALLS[kind]:
         return 1
@@ -126,5 +127,5 @@ def pack_size(
 
 
 def own_bytes(takes: Footprint, device: str) -> int:
-    """Return the bytes of a trial beyond those of an empty process, at least a megabyte."""
+    """Return the bytes of a trial beyond those of an empty process, at least 1 MB."""
     return max(10**6, takes.memory - PROCESS[device])

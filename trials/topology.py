@@ -1,8 +1,8 @@
-"""Who talks to whom in decentralised learning: names of graphs, and mixing matrices.
+"""Communication graphs of decentralised learning, and their mixing matrices.
 
-Edges weigh 1 / (1 + max(degree_i, degree_j)) and a node keeps the rest (Metropolis and Hastings), so
-that a mixing matrix is symmetric and doubly stochastic; in a regular graph of degree l all weights
-are 1 / (l + 1). A new topology is one class and one entry of `NAMED`.
+`matrix(n, seed)` of a class returns the mixing matrix (n, n) of its graph. An edge weighs 1 / (1 + max(degree_i, degree_j))
+and a client's own model takes the rest of its row (Metropolis-Hastings), so that the matrix is symmetric and doubly stochastic.
+In a regular graph of degree l all weights are 1 / (l + 1). A new topology is one class and one entry of `NAMED`.
 """
 
 import random
@@ -19,14 +19,14 @@ from trials.common.lazy import Lazy
 
 csgraph: Any = Lazy("scipy.sparse.csgraph")
 Array = npt.NDArray[Any]
-DRAWS = 100  # how often a random graph is drawn until it is connected
+DRAWS = 100  # attempts at a random graph that is connected
 
 
 @dataclass(frozen=True)
 class Ring:
-    """Each client and its `degree` / 2 neighbours on either side of a circle (DeFed Fig. 2).
+    """The ring: each client is connected to its `degree` / 2 nearest neighbours on either side (DeFed Fig. 2).
 
-    Where the circle has fewer others than `degree` it is the complete graph.
+    With at most `degree` + 1 clients it is the complete graph.
     """
 
     degree: int = names.bounded(2, low=2)
@@ -36,7 +36,7 @@ class Ring:
             raise UserError(f"topology ring: degree must be even, got {self.degree}")
 
     def matrix(self, n: int, seed: int) -> Array:
-        # On a circle the way back may be shorter.
+        # Distance on a circle is the shorter of the two ways round.
         gap = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
         distance = np.minimum(gap, n - gap)
         return metropolis((distance > 0) & (distance <= self.degree // 2))
@@ -44,7 +44,7 @@ class Ring:
 
 @dataclass(frozen=True)
 class Complete:
-    """Everybody with everybody, which is exact averaging."""
+    """The complete graph, in which mixing is exact averaging."""
 
     def matrix(self, n: int, seed: int) -> Array:
         return metropolis(~np.eye(n, dtype=bool))
@@ -52,7 +52,7 @@ class Complete:
 
 @dataclass(frozen=True)
 class Star:
-    """Everybody with client 0."""
+    """The star: client 0 is connected to all others, which have no other neighbour."""
 
     def matrix(self, n: int, seed: int) -> Array:
         centre = np.arange(n) == 0
@@ -61,15 +61,15 @@ class Star:
 
 @dataclass(frozen=True)
 class ErdosRenyi:
-    """Each pair with probability p, drawn from the seed, again until the graph is connected."""
+    """The Erdos-Renyi graph: each pair is connected with probability p. Graphs are drawn until one is connected."""
 
     p: float = names.bounded(above=0, high=1)
 
     def matrix(self, n: int, seed: int) -> Array:
-        """Return a random graph's mixing matrix; raises `UserError` when no draw was connected."""
+        """Return the mixing matrix of a connected graph drawn from `seed`; raise `UserError` if 100 draws give none."""
         adjacent, pairs = np.zeros((n, n), bool), np.triu_indices(n, 1)
         for draw in range(DRAWS):
-            # Python's generator, pair after pair: the graphs that networkx makes of this seed.
+            # Python's generator, pair after pair, gives the same graphs as networkx with this seed.
             stream = random.Random(int(randomness.bits("topology", seed, draw)[0]) % 2**32)
             adjacent[pairs] = [stream.random() < self.p for _ in pairs[0]]
             if csgraph.connected_components(adjacent, directed=False, return_labels=False) == 1:
@@ -79,13 +79,13 @@ class ErdosRenyi:
 
 @dataclass(frozen=True)
 class FromFile:
-    """A mixing matrix of the user's, `.npy` or `.csv`."""
+    """A mixing matrix from a user's file: `.npy`, or comma-separated text."""
 
     path: str
 
     def matrix(self, n: int, seed: int) -> Array:
-        """Return the file's matrix; raise `UserError` unless it is (n, n), finite, not negative, symmetric, doubly stochastic
-        and mixes: DeFed needs lambda < 1, the largest absolute eigenvalue except the first.
+        """Return the file's matrix. Raise `UserError` unless it is (n, n), finite, not negative, symmetric and doubly
+        stochastic, with lambda < 1 (DeFed): the largest absolute eigenvalue apart from the first.
         """
         where, path = f"topology file:{self.path}", Path(self.path).expanduser()
         try:
@@ -98,9 +98,9 @@ class FromFile:
         if not sound or not np.allclose(mixing.sum(1), 1, rtol=0, atol=1e-6):
             rule = "finite numbers from 0 on, symmetric and doubly stochastic"
             raise UserError(f"{where} must be {n} x {n} for {n} clients: {rule}")
-        # A connected graph may still only pass models to and fro: the swap of two clients has the eigenvalue -1.
+        # A connected graph may swap models for ever: a swap of two clients has the eigenvalue -1.
         if np.abs(np.linalg.eigvalsh(mixing - 1 / n)).max() > 1 - 1e-9:
-            rule = "all clients are connected, and some keep a part of their own model"
+            rule = "connect all clients, and let some keep a part of their own model"
             raise UserError(f"{where} must mix, with lambda < 1: {rule}")
         return mixing
 
@@ -110,14 +110,14 @@ NAMED = {"ring": Ring, "complete": Complete, "star": Star, "erdos_renyi": ErdosR
 
 
 def parse(text: str) -> Topology:
-    """Return the topology a name stands for, or `file:PATH`; raises `UserError` for anything else."""
-    kind, _, path = (text := str(text)).partition(":")  # YAML may have read a number
+    """Return the topology of a name such as `ring(4)`, or of `file:PATH`; raise `UserError` for any other text."""
+    kind, _, path = (text := str(text)).partition(":")  # YAML may turn a name into a number
     topology: Topology = FromFile(path) if kind == "file" else names.parse("topology", text, NAMED)
     return topology
 
 
 def canonical(text: str) -> str:
-    """Return the canonical spelling of a name; a file's path is made absolute, since workers run elsewhere."""
+    """Return a topology's name in canonical spelling. A file's path is absolute, since workers run in other folders."""
     topology = parse(text)
     if isinstance(topology, FromFile):
         return f"file:{Path(topology.path).expanduser().resolve()}"
@@ -125,7 +125,7 @@ def canonical(text: str) -> str:
 
 
 def metropolis(adjacent: Array) -> Array:
-    """Return the Metropolis-Hastings weights (n, n) of a graph, given who is next to whom (n, n) bool."""
+    """Return the Metropolis-Hastings weights (n, n) of a graph with the boolean adjacency matrix `adjacent` (n, n)."""
     degree = adjacent.sum(0)
     mixing: Array = adjacent / (1 + np.maximum.outer(degree, degree))
     np.fill_diagonal(mixing, 1 - mixing.sum(1))

@@ -1,4 +1,4 @@
-"""The registry: one entry an algorithm. Others come from elsewhere without an edit here (`Registry`)."""
+"""The registry of algorithms. Those of users and of installed packages need no entry here (see `Registry`)."""
 
 import dataclasses
 
@@ -43,11 +43,11 @@ _CLASSES: tuple[type[Algorithm], ...] = (
     LBNorm, DeFed, FedUmf, FedUmfFedDC, FedAvg, FedSGD, FedProx, SCAFFOLD, FedDyn, FedDC, FedAdam, FedAdagrad, FedYogi,
     FedAvgM, FedNova, FedMAFixedWidth, Centralized, LocalOnly,
 )  # fmt: skip
-"""In the order in which listings and pages show them. An algorithm has the name of its file."""
+"""The algorithms in the order of listings and pages. Each is named after its file."""
 
 
-def _ranged(cls: type[Algorithm], where: str) -> None:
-    """Raise `UserError` for a field that is no hyperparameter, or cannot be recorded."""
+def _check_fields(cls: type[Algorithm], where: str) -> None:
+    """Raise `UserError` for a field that has no range, is named like a setting, or cannot be recorded."""
     for field in dataclasses.fields(cls):
         if "range" not in field.metadata:
             raise UserError(
@@ -66,7 +66,7 @@ ALGORITHMS = Registry(
     Algorithm,
     {cls.__module__.rpartition(".")[2]: cls for cls in _CLASSES},
     needs=("init", "round", "scored"),
-    check=_ranged,
+    check=_check_fields,
 )
 known, broken = ALGORITHMS.known, ALGORITHMS.broken
 resolve = ALGORITHMS.resolve
@@ -74,10 +74,10 @@ canonical = ALGORITHMS.located
 
 
 def label(name: str) -> str:
-    """Return the short name of an algorithm; a third party's is its class name."""
+    """Return the short name of an algorithm: the class name of `FILE.py:CLASS`, else the name itself."""
     return name.rpartition(":")[2]
 
 
-def is_named(name: str, asked: str) -> bool:
-    """Return whether an asked name, perhaps a short one, means the recorded name."""
-    return asked in (name, label(name))
+def is_named(name: str, text: str) -> bool:
+    """Return whether `text` is the recorded `name` of an algorithm or its short name (see `label`)."""
+    return text in (name, label(name))

@@ -8,14 +8,13 @@ from trials.algorithms.safl import SAFL
 
 @dataclass(frozen=True)
 class ASTWSAFL(SAFL, ASTW):
-    """Clients mix as in `safl` the layers they have just received; the server weighs as in `astw`.
+    """SAFL's clients with ASTW's server: clients mix the layers that they receive, and newer uploads weigh more.
 
     Equations: SAFL (6), (7), Fig. 7; Chen, Sun and Jin 2020.
-    Keeps: d (its own weights); the server N d and stamps.
+    Keeps: d (its own weights); the server N d and the rounds of uploads.
     Down: as `astw` (none in round 1).
     Up: as `astw`.
-    Reading: those of `safl` and `astw`; layers that are not exchanged in a round stay the client's
-        own.
+    Reading: as in `safl` and `astw`. In layers that a round does not exchange, a client continues from its own weights.
     """
 
     paper = "SAFL"

@@ -1,4 +1,4 @@
-"""Centralised training: the reference that sees all clients' data at once."""
+"""Centralised training: the reference that trains on all clients' data at once."""
 
 from dataclasses import dataclass
 
@@ -9,16 +9,15 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class Centralized(FedAvg):
-    """w <- SGD(w) on the pooled training data, as many samples a round as the selected clients would
-    have gone through together.
+    """SGD on the pooled training data, with as many samples a round as the selected clients would process together.
 
     Equations: none; the baseline rows of SAFL, and of all five papers in spirit.
-    Keeps: everything is in one place.
+    Keeps: nothing, as all data are in one place.
     Down: 0.
     Up: 0.
-    Reading: minibatches have the study's batch size; under `batch_size=full` the mean client's
-        number of samples. Clients' short last minibatches make fewer, full ones here. Momentum starts anew each round, as it does on clients. A reference, not
-        ranked.
+    Reading: minibatches have the study's batch size; under `batch_size=full`, the mean client's number of samples. All
+        minibatches are full, so there are fewer than on clients, whose last minibatch of a pass may be short. Momentum
+        starts anew each round, as it does on clients. It is a reference, and not ranked.
     """
 
     paper = "reference"

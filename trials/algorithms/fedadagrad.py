@@ -10,15 +10,15 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class FedAdagrad(FedAvg):
-    """Delta = sum_S p_k (w_k - w); M <- beta1 M + (1 - beta1) Delta; V <- V + Delta^2;
-    w <- w + server_lr M / (sqrt(V) + tau), elementwise.
+    """FedAvg with Adagrad on the server: Delta = sum_S p_k (w_k - w);
+    M <- beta1 M + (1 - beta1) Delta; V <- V + Delta^2; w <- w + server_lr M / (sqrt(V) + tau), elementwise.
 
     Equations: Reddi et al. 2021, Algorithm 2.
     Keeps: nothing; the server M and V (2 d).
     Down: K d.
     Up: K d.
-    Reading: M = 0 and V = tau^2 at the start, no bias correction. beta1 = 0 as usual for Adagrad;
-        FedAgg states neither it nor the server rate.
+    Reading: M = 0 and V = tau^2 at the start, without bias correction. beta1 = 0 as usual for Adagrad. FedAgg states
+        neither beta1 nor the server rate.
     """
 
     paper = "Reddi et al. 2021"
@@ -29,10 +29,10 @@ class FedAdagrad(FedAvg):
     tau: float = real(1e-3, low=1e-5, high=0.1, log=True, searched=False, above=0)
 
     def init(self, fed: Federation) -> State:
-        """Return `w` and the moments `M`, `V`, all (d,)."""
+        """Return the server's weights `w`, and its moments `M` (0) and `V` (tau^2), all (d,)."""
         state = super().init(fed)
         zeros = torch.zeros_like(state["w"])
-        # tau^2 in V keeps the first steps bounded, where Delta is small.
+        # tau^2 in V bounds the first steps, where Delta is small.
         return {**state, "M": zeros, "V": zeros + self.tau**2}
 
     def aggregate(
@@ -45,5 +45,5 @@ class FedAdagrad(FedAvg):
         return {**state, "w": w, "M": M, "V": V}
 
     def second_moment(self, V: Tensor, delta: Tensor) -> Tensor:
-        """Return V after an update `delta`, both (d,)."""
+        """Return the new second moment (d,) from the old one, V, and the clients' mean update `delta` (d,)."""
         return V + delta**2

@@ -9,14 +9,14 @@ from trials.common.tensors import Tensor
 
 @dataclass(frozen=True)
 class FedAdam(FedAdagrad):
-    """As FedAdagrad with V <- beta2 V + (1 - beta2) Delta^2.
+    """FedAvg with Adam on the server: FedAdagrad with V <- beta2 V + (1 - beta2) Delta^2.
 
     Equations: Reddi et al. 2021, Algorithm 2.
     Keeps: nothing; the server M and V (2 d).
     Down: K d.
     Up: K d.
-    Reading: M = 0 and V = tau^2 at the start, no bias correction. beta1, beta2 and tau as in FedAgg;
-        the server rate is not given there.
+    Reading: M = 0 and V = tau^2 at the start, without bias correction. beta1, beta2 and tau are FedAgg's values. FedAgg
+        does not state the server rate.
     """
 
     any_optimizer = True

@@ -1,4 +1,4 @@
-"""FedAgg: each client's step size of each local epoch follows from two mean-field terms."""
+"""FedAgg: each client's step size in each local epoch follows from two mean-field terms."""
 
 from dataclasses import dataclass
 
@@ -10,29 +10,29 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class FedAgg(FedAvg):
-    """Clients train once at eta_0 = lr, which gives epoch ends w_{i,k}, k = 0..L, and gradients
-    grad F_i(w_{i,l}). From phi1_l = mean_S grad F_i(w_{i,l}), phi2_k = mean_S w_{i,k},
-    v_{i,l} = sum_{k > l} (w_{i,k} - phi2_k) and c = (1 - alpha) / alpha follow the step sizes
+    """FedAvg in which a first local pass gives each client a step size eta_{i,l} for each epoch l of a second pass.
+    In the first pass client i trains at eta_0 = lr. It has epoch ends w_{i,k}, k = 0..L, and full gradients
+    grad F_i(w_{i,l}). With phi1_l = mean_S grad F_i(w_{i,l}), phi2_k = mean_S w_{i,k},
+    v_{i,l} = sum_{k > l} (w_{i,k} - phi2_k) and c = (1 - alpha) / alpha, the step sizes are
 
     - scaling `cosine`: eta_{i,l} = clip(eta_0 (1 + c cos(phi1_l, v_{i,l})), 0, eta_max eta_0),
-    - scaling `raw` (the paper's units): eta_{i,l} = clip(eta_0 + c <phi1_l, v_{i,l}>, 0, eta_max eta_0),
+    - scaling `raw` (the paper's units): eta_{i,l} = clip(eta_0 + c <phi1_l, v_{i,l}>, 0, eta_max eta_0).
 
-    with which they train again from w; w <- sum_S p_i w_{i,L}. alpha = 1 is FedAvg at eta_0.
+    With these, clients train again from w, and w <- sum_S p_i w_{i,L}. alpha = 1 is FedAvg at eta_0.
 
     Equations: FedAgg (5), (7), (10)-(12), Theorem 1, Algorithm 2.
     Keeps: nothing.
     Down: (2 L sweeps + 1) K d.
     Up: (2 L sweeps + 1) K d.
-    Reading: the printed fixed point is eta = 0 for every client (see `fedagg_literal`), so deviation
-        is penalised from the base rate eta_0 instead of from 0, which is why the paper lists a
-        rate. `raw` is not small, mostly it saturates the clip; it is kept to show that. The cosine
-        is 0 where a vector is rounding noise (shorter than 16 eps of the dtype, at least 1e-12, times
-        what it is a difference of). `local_direction=own` follows the client's gradient
-        (Algorithm 2), `mean` follows phi1_l, eq. (11): an epoch of J minibatches then moves by
-        -J eta_{i,l} phi1_l, and takes no gradient. phi are plain means over the selected clients;
-        `sweeps` repeats phi, eta and training. The paper counts K d each way; what is sent is
-        counted here: epoch ends, gradients and their means. The default alpha, under which step sizes
-        fall where the cosine is positive, lost least over recorded trials; the paper's 0.1 is published.
+    Reading: the step sizes of the printed fixed point are 0 for every client (see `fedagg_literal`). Here deviation
+        from a base rate eta_0 = lr is penalised instead, which explains why the paper lists a rate. `raw` mostly
+        saturates the clip, and is kept to show that. The cosine is 0 where one of its vectors is only rounding noise:
+        shorter than max(16 eps, 1e-12) times the vectors that it is computed from, with eps of the dtype.
+        `local_direction=own` follows the client's gradient (Algorithm 2). `mean` follows the mean gradient phi1_l (11):
+        an epoch of J minibatches moves by -J eta_{i,l} phi1_l. The terms phi are plain means over the selected clients.
+        `sweeps` is how often phi, step sizes and training are repeated. The paper counts K d each way; here epoch ends,
+        gradients and their means are counted, too. The default alpha, under which step sizes fall where the cosine is
+        positive, came closest to the best scores in recorded trials. The paper's 0.1 is `published`.
     """
 
     paper = "FedAgg"
@@ -51,7 +51,7 @@ class FedAgg(FedAvg):
     eta_max: float = real(10.0, low=1.0, high=100.0, log=True, searched=False, above=0)
 
     def round(self, state: State, fed: Federation) -> State:
-        """Train once at eta_0, then again in each sweep at the rates that follow from the last one."""
+        """Return the state after a first pass at eta_0, and `sweeps` passes at step sizes from the pass before."""
         ids = fed.select()
         start = self.start(state, ids, fed)
         path = fed.trajectory(ids, start, self.lr, self.direction, start=start)
@@ -62,32 +62,32 @@ class FedAgg(FedAvg):
             if self.local_direction == "own":
                 path = fed.trajectory(ids, start, eta, self.direction, start=start)
             else:
-                # Along the common direction the steps of an epoch add up to one, without a gradient.
+                # The steps of an epoch along phi1 add up to one move, which needs no gradient.
                 moves = eta.unsqueeze(2) * phi1 * (fed.steps(ids) / eta.shape[1])[:, None, None]
                 path = torch.cat([path[:, :1], path[:, :1] - moves.cumsum(1)], 1)
         return self.aggregate(state, ids, start, path[:, -1], fed)
 
     def rates(self, path: Tensor, g: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
-        """Return eta_{i,l} (k, L) from epoch ends (k, L + 1, d), gradients (k, L, d) and their means."""
+        """Return step sizes eta_{i,l} (k, L) from epoch ends `path` (k, L + 1, d), gradients (k, L, d) and their means."""
         c = (1 - self.alpha) / self.alpha
-        # From the back, cumsum adds up all later epoch ends.
+        # In reversed order, cumsum adds up all later epoch ends.
         v = (path - phi2)[:, 1:].flip(1).cumsum(1).flip(1)
         agreement = (phi1 * v).sum(2)
         if self.scaling == "raw":
             eta = self.lr + c * agreement
         else:
-            # The direction of rounding noise is random, and so would be its cosine.
+            # The cosine of a vector of rounding noise would be random.
             noise = max(1e-12, 16 * torch.finfo(v.dtype).eps)
             size1, size2 = phi1.norm(dim=1), v.norm(dim=2)
             scale2 = path.norm(dim=2)[:, 1:].flip(1).cumsum(1).flip(1)
-            real = (size1 > noise * g.norm(dim=2).mean(0)) & (size2 > noise * scale2)
-            eta = self.lr * (1 + c * torch.where(real, agreement / (size1 * size2), 0.0))
+            signal = (size1 > noise * g.norm(dim=2).mean(0)) & (size2 > noise * scale2)
+            eta = self.lr * (1 + c * torch.where(signal, agreement / (size1 * size2), 0.0))
         return eta.clamp(0.0, self.eta_max * self.lr)
 
 
 def mean_fields(ids: Tensor, path: Tensor, g: Tensor, fed: Federation) -> tuple[Tensor, Tensor]:
-    """Return phi1 (L, d) and phi2 (L + 1, d) from epoch ends (k, L + 1, d) and the gradients at epoch starts (k, L, d).
-    Clients send all of these but the start, which the server has, and receive the means.
+    """Return the means phi1 (L, d) of gradients `g` (k, L, d) at epoch starts, and phi2 (L + 1, d) of epoch ends `path`
+    (k, L + 1, d). Clients send all of these but the start, which the server has, and receive the means.
     """
     phi1, phi2 = fed.upload(ids, g).mean(0), path.mean(0)
     fed.upload(ids, path[:, 1:])

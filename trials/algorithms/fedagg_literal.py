@@ -11,24 +11,25 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class FedAggLiteral(FedAvg):
-    """Repeat: each client solves eta_{i,l} = c <phi1_l, sum_{k > l} (w_{i,k} - phi2_k)> along
-    w_{i,l+1} = w_{i,l} - eta_{i,l} phi1_l, c = (1 - alpha) / alpha; then phi1_l = mean_i grad F_i(w_{i,l})
-    and phi2_l = mean_i w_{i,l}; until both change by less than `tolerance`, at most `max_sweeps`
-    times. Then w_{i,l+1} = w_{i,l} - eta_{i,l} grad F_i(w_{i,l}) and w <- sum_S p_i w_{i,L}.
+    """FedAgg's printed algorithm: step sizes eta_{i,l} from a fixed-point iteration whose only fixed point is zero.
+    Repeat: each client solves eta_{i,l} = c <phi1_l, sum_{k > l} (w_{i,k} - phi2_k)> along
+    w_{i,l+1} = w_{i,l} - eta_{i,l} phi1_l, with c = (1 - alpha) / alpha. Then phi1_l = mean_i grad F_i(w_{i,l}) and
+    phi2_l = mean_i w_{i,l}. Stop when both change by less than `tolerance`, or after `max_sweeps`. Last,
+    w_{i,l+1} = w_{i,l} - eta_{i,l} grad F_i(w_{i,l}) and w <- sum_S p_i w_{i,L}.
 
-    The fixed point is zero. All clients start at w and follow the same phi1, so for given phi they
-    solve the same strictly convex problem and their w_{i,k} agree. At a fixed point phi2_k is their
-    mean, w_{i,k} = phi2_k, every bracket vanishes, and eta_{i,l} = 0 for all i and l, whatever the
-    data. Rates that are not zero come from stopping early, so they depend on tolerance, cap and
-    starting values, and may be negative on the way. Compare `fedagg`.
+    The fixed point is zero. All clients start at w and follow the same phi1, so for given phi they solve the same
+    strictly convex problem and their w_{i,k} agree. At a fixed point phi2_k is their mean, hence w_{i,k} = phi2_k,
+    every bracket vanishes, and eta_{i,l} = 0 for all i and l, whatever the data. Other rates come from stopping early,
+    so they depend on tolerance, cap and starting values, and may be negative on the way. Compare `fedagg`.
 
     Equations: FedAgg (11), (12), Theorem 1, Algorithms 1 and 2.
     Keeps: nothing.
     Down: (1 + 2 L (sweeps + 1)) K d.
     Up: (1 + 2 L (sweeps + 1)) K d.
-    Reading: phi are computed for the round's own model from the selected clients, with norms in the
-        stopping rule and both changes below it; l runs from 0. The starting values, "any", are those
-        of full-gradient descent at rate lr; the rates to train with are solved from the last phi. Full gradients in training, one a local epoch.
+    Reading: the mean-field terms phi are computed in every round, from its model and its selected clients. The
+        iteration stops when the changes of both terms have norms below the tolerance. Epochs l count from 0. The
+        starting values, "any" in the paper, are those of full-gradient descent at rate lr. The rates for training are
+        solved from the last phi. Each local epoch takes one full gradient.
     """
 
     paper = "FedAgg"
@@ -44,7 +45,7 @@ class FedAggLiteral(FedAvg):
     max_sweeps: int = whole(50, low=1, high=10000, log=True, searched=False, above=0)
 
     def round(self, state: State, fed: Federation) -> State:
-        """Run Algorithm 1 for this round's model, then Algorithm 2."""
+        """Return the state after computing step sizes by Algorithm 1 and training with them by Algorithm 2."""
         ids = fed.select()
         start = self.start(state, ids, fed)
         rates = start.new_full((fed.settings.local_epochs,), self.lr)
@@ -59,16 +60,16 @@ class FedAggLiteral(FedAvg):
             phi1, phi2 = mean_fields(ids, rows, g, fed)
             change1, change2 = (phi1 - before1).norm(), (phi2 - before2).norm()
             change = torch.where(change2 > change1, change2, change1)
-            if not change >= self.tolerance:  # NaN ends it, too
+            if not change >= self.tolerance:  # NaN stops it, too
                 break
         rates = self.rates(state["w"], phi1, phi2)
         path, _ = self.descend(ids, start, rates, fed)
         return self.aggregate(state, ids, start, path[:, -1], fed)
 
     def rates(self, w: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
-        """Return the rates eta (L,) of Theorem 1, the same for every client: the solution of (I + c A) eta = c b.
+        """Return the step sizes eta (L,) of Theorem 1, equal for all clients, which solve (I + c A) eta = c b.
 
-        A_lr = (L - max(l, r)) <phi1_l, phi1_r>, b_l = sum_{k > l} <phi1_l, w - phi2_k>.
+        A_lr = (L - max(l, r)) <phi1_l, phi1_r>, b_l = sum_{k > l} <phi1_l, w - phi2_k>, c = (1 - alpha) / alpha.
         """
         c, L = (1 - self.alpha) / self.alpha, len(phi1)
         index = torch.arange(L, device=w.device)
@@ -80,7 +81,7 @@ class FedAggLiteral(FedAvg):
     def descend(
         self, ids: Tensor, start: Tensor, rates: Tensor, fed: Federation
     ) -> tuple[Tensor, Tensor]:
-        """Take full-gradient steps at `rates` (L,); return the points (k, L + 1, d) and gradients (k, L, d)."""
+        """Return points (k, L + 1, d) and gradients (k, L, d) of full-gradient descent from `start` at `rates` (L,)."""
         path, gradients = [start], []
         for eta in rates:
             gradients.append(fed.gradient(ids, path[-1]))

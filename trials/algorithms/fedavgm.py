@@ -10,13 +10,14 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class FedAvgM(FedAvg):
-    """Delta = sum_S p_k (w_k - w); v <- beta v + Delta; w <- w + server_lr v. beta = 0 is FedAvg.
+    """FedAvg with momentum on the server: Delta = sum_S p_k (w_k - w); v <- beta v + Delta; w <- w + server_lr v.
+    beta = 0 with server_lr = 1 is FedAvg.
 
     Equations: Hsu, Qi and Brown 2019.
     Keeps: nothing; the server v (d).
     Down: K d.
     Up: K d.
-    Reading: v = 0 at the start, no Nesterov step.
+    Reading: v = 0 at the start, and there is no Nesterov step.
     """
 
     paper = "Hsu et al. 2019"
@@ -26,7 +27,7 @@ class FedAvgM(FedAvg):
     server_lr: float = real(1.0, low=0.1, high=3.0, log=True, at_least=0, rate=True)
 
     def init(self, fed: Federation) -> State:
-        """Return `w` and the momentum `v`, both (d,)."""
+        """Return the server's weights `w` and momentum `v` (0), both (d,)."""
         state = super().init(fed)
         return {**state, "v": torch.zeros_like(state["w"])}
 

@@ -1,4 +1,4 @@
-"""FedDC: local drift is learned and corrected, gradients too."""
+"""FedDC: each client's drift is learned and corrected, in weights and in gradients."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,34 +11,33 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class FedDC(FedDyn):
-    """w_k ~ argmin_v F_k(v) + (a_k / 2) |v - (w - h_k)|^2 + <v, g / om_k - g_k>; delta_k = w_k - w;
-    h_k <- h_k + delta_k; g_k' = g_k - g / om_k - delta_k / (J_k lr);
-    g <- g + (1 / N) sum_S om_k (g_k' - g_k); w <- mean_S w_k + (1 / N) sum_k h_k.
-
-    FedDyn's penalty with SCAFFOLD-like corrections; om_k and a_k as in FedDyn.
+    """FedDyn's penalty with SCAFFOLD-like corrections of gradients.
+    w_k ~ argmin_v F_k(v) + (a_k / 2) |v - (w - h_k)|^2 + <v, g / om_k - g_k>; delta_k = w_k - w; h_k <- h_k + delta_k;
+    g_k' = g_k - g / om_k - delta_k / (J_k lr) after J_k local steps; g <- g + (1 / N) sum_S om_k (g_k' - g_k);
+    w <- mean_S w_k + (1 / N) sum_k h_k. om_k and a_k are those of `feddyn`.
 
     Equations: Gao et al. 2022, Algorithm 1.
     Keeps: 2 d (h_k, g_k); the server the mean drift and g (2 d).
     Down: 2 K d.
     Up: 2 K d.
-    Reading: the current learning rate divides where it decays (the authors' code: the undecayed
-        one). Clipping is the study's setting (the code: 10).
+    Reading: the correction divides by the current learning rate where it decays (the authors' code: by the undecayed
+        one). Gradients are clipped as the study says (the authors' code: at 10).
     """
 
     paper = "Gao et al. 2022"
     sent: ClassVar[tuple[str, ...]] = ("w", "g")
     unsupported = {
         **FedDyn.unsupported,
-        "momentum": "the mean gradient is read off w_k - w, which momentum distorts",
+        "momentum": "the mean gradient is computed from w_k - w, which momentum distorts",
     }
 
     def init(self, fed: Federation) -> State:
-        """Return FedDyn's state, the server's `g` (d,) and the clients' `g_k` (n, d)."""
+        """Return FedDyn's state, and the gradient estimates `g` (d,) of the server and `g_k` (n, d) of clients, all 0."""
         state = super().init(fed)
         return {**state, "g": torch.zeros_like(state["w"]), "g_k": fed.client_rows()}
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """Return FedDyn's, and the correction g / om_k - g_k."""
+        """Return FedDyn's rows, and the `correction` g / om_k - g_k (k, d)."""
         share = state["g"] / fed.relative_size(ids).unsqueeze(1)
         return {**super().rows(state, ids, fed), "correction": share - state["g_k"][ids]}
 
@@ -48,9 +47,9 @@ class FedDC(FedDyn):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Aggregate as FedDyn, and renew the gradient states g and g_k."""
+        """Return FedDyn's new state with updated gradient estimates g and g_k."""
         om, steps = fed.relative_size(ids).unsqueeze(1), fed.steps(ids).unsqueeze(1)
-        # As in SCAFFOLD, the mean gradient is read off the displacement.
+        # As in SCAFFOLD, the displacement gives the mean gradient of the local steps.
         moved = self.displacement(state, start, local) / (self.lr * steps)
         change = fed.upload(ids, -state["g"] / om - moved)
         state["g_k"].write(ids, state["g_k"][ids] + change)

@@ -19,25 +19,24 @@ from trials.settings import Settings
 
 @dataclass(frozen=True)
 class FedMAFixedWidth(FedAvg):
-    """w <- sum_S p_k Pi_k(w_k): layer by layer, Pi_k permutes client k's units (rows of weights and
-    bias, whose inputs are already permuted) to be nearest to the server's in squared distance, and
-    the inputs of the next layer with them.
+    """FedAvg after matching: w <- sum_S p_k Pi_k(w_k), where Pi_k permutes the hidden units of client k.
+    Layer by layer, Pi_k brings client k's units (rows of weights and bias, whose inputs are already permuted) into the
+    order nearest to the server's units in squared distance, and permutes the inputs of the next layer accordingly.
 
     Equations: Wang et al. 2020 (FedMA), (2)-(3), restricted.
     Keeps: nothing.
     Down: K d.
     Up: K d.
-    Reading: the affordable stand-in of FedMA: fixed width, one Hungarian assignment a layer and
-        client against the server's current model, no new units, no layer-wise freezing and
-        retraining; outputs are not permuted and averaged with the study's weights. One layer is
-        FedAvg.
+    Reading: an affordable stand-in for FedMA, at fixed width. There is one Hungarian assignment for each layer and
+        client, against the server's current model. There are no new units, and layers are not frozen and retrained one
+        by one. Output units are not permuted, only averaged. A model of one layer gives FedAvg.
     """
 
     paper = "Wang et al. 2020 (FedMA)"
     any_optimizer = True
 
     def check(self, clients: int, model: Model, settings: Settings) -> None:
-        """Raise `UserError` unless each layer's inputs are the units of the layer before (times pixels)."""
+        """Raise `UserError` unless the inputs of each layer are the units of the layer before it (times pixels)."""
         weights = [slot for slot in model.layout if slot.name.endswith(".weight")]
         for before, after in pairwise(weights):
             if len(after.shape) < 2 or after.shape[1] % before.shape[0]:
@@ -54,18 +53,18 @@ class FedMAFixedWidth(FedAvg):
 
 
 def match(w: Tensor, reference: Tensor, model: Model) -> Tensor:
-    """Return the rows w (k, d) with their hidden units in the order nearest to those of `reference` (d,)."""
+    """Return weights w (k, d) with their hidden units in the order nearest to those of `reference` (d,)."""
     w = w.clone()
     clients, server = model.views(w), model.views(reference)
     layers = list(dict.fromkeys(name.rpartition(".")[0] for name in server))
-    each, orders = torch.arange(len(w), device=w.device)[:, None], None
+    client, orders = torch.arange(len(w), device=w.device)[:, None], None
     for layer in layers:
         tensors = [name for name in (f"{layer}.weight", f"{layer}.bias") if name in server]
         if orders is not None:
-            # The inputs follow the units of the layer before, each with all of its pixels.
+            # Inputs follow the order of the units before them, each with all of its pixels.
             inputs = clients[tensors[0]]
             by_unit = inputs.view(*inputs.shape[:2], orders.shape[1], -1).transpose(1, 2)
-            by_unit.copy_(by_unit[each, orders])
+            by_unit.copy_(by_unit[client, orders])
         if layer == layers[-1]:
             break
         # A unit is a row of weights and its bias.
@@ -75,12 +74,12 @@ def match(w: Tensor, reference: Tensor, model: Model) -> Tensor:
         cost = torch.stack([-(target @ rows.T).nan_to_num(0.0) for rows in units])
         orders = to_device(assignments(cost.cpu().numpy()), w.device)
         for name in tensors:
-            clients[name].copy_(clients[name][each, orders])
+            clients[name].copy_(clients[name][client, orders])
     return w
 
 
 def assignments(costs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the cheapest assignment of each cost matrix (k, n, n): row i takes column `[k, i]`."""
-    from scipy.optimize import linear_sum_assignment  # takes every start half a second
+    """Return the cheapest assignment for each of k cost matrices (k, n, n): the column of each row, (k, n)."""
+    from scipy.optimize import linear_sum_assignment  # importing takes half a second
 
     return np.stack([linear_sum_assignment(cost)[1] for cost in costs])

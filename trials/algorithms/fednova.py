@@ -1,4 +1,4 @@
-"""FedNova: updates are divided by the steps they took, so that busy clients do not bias the mean."""
+"""FedNova: each update is divided by its number of local steps, so that clients with more steps do not bias the mean."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,15 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class FedNova(FedAvg):
-    """w <- w + tau sum_S p_k (w_k - w) / J_k, tau = sum_S p_k J_k, J_k local steps. Equal J_k is FedAvg.
+    """FedAvg with normalised updates: w <- w + tau sum_S p_k (w_k - w) / J_k, tau = sum_S p_k J_k.
+    Client k takes J_k local steps. Equal J_k is FedAvg.
 
     Equations: Wang et al. 2020 (FedNova), (4)-(6).
     Keeps: nothing.
     Down: K d.
     Up: K d + K (J_k).
-    Reading: with local momentum rho J_k becomes the sum of the coefficients that a gradient gets,
-        (J - rho (1 - rho^J) / (1 - rho)) / (1 - rho), as section 4 there.
+    Reading: with local momentum rho, the step count J_k becomes the sum of the coefficients with which gradients enter
+        the update, (J - rho (1 - rho^J) / (1 - rho)) / (1 - rho), as in the paper's section 4.
     """
 
     paper = "Wang et al. 2020 (FedNova)"
@@ -28,7 +29,7 @@ class FedNova(FedAvg):
     ) -> State:
         p, rho = fed.weights(ids), fed.settings.momentum
         J = fed.upload(ids, fed.steps(ids))
-        # Momentum lets a gradient move later steps as well, which count then.
+        # Under momentum a gradient also moves the later steps.
         J = (J - rho * (1 - rho**J) / (1 - rho)) / (1 - rho)
         delta = fed.upload(ids, local) - start
         return {**state, "w": state["w"] + (p @ J) * ((p / J) @ delta)}

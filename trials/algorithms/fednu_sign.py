@@ -1,4 +1,4 @@
-"""FedNu with the sign rule: a device that disagrees with the global gradient is turned around."""
+"""FedNu with the sign rule: the update of a device whose gradient disagrees with the global one is reversed."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,15 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class FedNuSign(FedProx):
-    """w <- w + (1 / K) sum_S sign(<grad f(w), g_k>) delta_k on FedProx, delta_k = w_k - w.
+    """FedProx's clients with signs: w <- w + (1 / K) sum_S sign(<grad f(w), g_k>) delta_k.
+    delta_k = w_k - w is a device's update, and g_k = grad F_k(w) its full local gradient.
 
     Equations: FOLB (5), Proposition 1.
     Keeps: nothing.
     Down: N d.
     Up: (N + K) d: gradients of all devices, models of the selected.
-    Reading: grad f = sum_k p_k g_k over all devices with the study's aggregation weights, as (5)
-        needs it; so it is a reference and not ranked. sign(0) = 0.
+    Reading: the global gradient is the mean over all devices with the study's aggregation weights, as (5) needs it.
+        Since it takes all devices, the method is a reference and not ranked. sign(0) = 0.
     """
 
     paper = "FOLB"
@@ -25,10 +26,10 @@ class FedNuSign(FedProx):
     unsupported = {"init=own": "gradients are compared at one common model w"}
 
     def round(self, state: State, fed: Federation) -> State:
-        """Take the gradients of all devices, and train the selected ones."""
+        """Return the state after a step along the selected devices' updates, with signs from all devices' gradients."""
         w = fed.broadcast(fed.everyone, state["w"])
         g = fed.upload(fed.everyone, fed.gradient(fed.everyone, w))
-        # Proposition 1 takes the global gradient, hence all devices.
+        # Proposition 1 takes the global gradient, so all devices send theirs.
         sign = (g @ (fed.weights(fed.everyone) @ g)).sign()
         ids = fed.select()
         rows = fed.index(ids)

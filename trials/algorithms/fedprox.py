@@ -1,4 +1,4 @@
-"""FedProx: FedAvg with a proximal term that keeps clients near where they started."""
+"""FedProx: FedAvg with a proximal term that keeps clients near the model that they start from."""
 
 from dataclasses import dataclass
 
@@ -9,13 +9,14 @@ from trials.common.tensors import Tensor
 
 @dataclass(frozen=True)
 class FedProx(FedAvg):
-    """h_k(v; w) = F_k(v) + (mu / 2) |v - w|^2: a step follows g + mu (v - w). mu = 0 is FedAvg.
+    """FedAvg on local objectives h_k(v; w) = F_k(v) + (mu / 2) |v - w|^2: a local step follows g + mu (v - w).
+    mu = 0 is FedAvg.
 
     Equations: Li et al. 2020, Algorithm 2; FOLB (3).
     Keeps: nothing.
     Down: K d.
     Up: K d.
-    Reading: partial work is kept. FOLB's FedNu is this with `selection=with_replacement` and
+    Reading: clients that do fewer steps take part. FOLB's FedNu is FedProx with `selection=with_replacement` and
         `aggregation=plain`.
     """
 

@@ -9,15 +9,14 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class FedSGD(FedAvg):
-    """w <- w - lr sum_S p_k g_k, g_k = grad F_k(w) on the client's full data.
+    """One step a round along the mean gradient: w <- w - lr sum_S p_k g_k, g_k = grad F_k(w) on the client's full data.
 
     Equations: McMahan et al. 2017 (C, E = 1, B = infinity); SAFL cites Chen et al. 2016.
     Keeps: nothing.
     Down: K d.
     Up: K d.
-    Reading: full local gradients, one pass a round, whatever local epochs, steps and batch size the
-        study gives the others. Momentum acts on local steps and starts anew each round, so with one
-        step it does nothing.
+    Reading: a client takes one full local gradient a round, whatever local epochs, steps and batch size the study sets.
+        Momentum has no effect: it belongs to local steps and starts anew each round.
     """
 
     unsupported = {"init=own": "gradients are taken at one common model w"}

@@ -10,16 +10,16 @@ from trials.common.tensors import Tensor
 
 @dataclass(frozen=True)
 class FedUmfFedDC(FedUmf, FedDC):
-    """FedUmf with FedDC's local problem, anchored at theta, in the place of LocalSGD; FedDC's states
-    and server. `fusion` is FedUmf's alpha, `alpha` FedDC's. fusion = 0 is FedDC.
+    """FedUmf whose clients solve FedDC's local problem, anchored at theta, with FedDC's states and server.
+    `fusion` is FedUmf's alpha, and `alpha` is FedDC's. fusion = 0 is FedDC.
 
     Equations: FedUmf Appendix A, Algorithm 1; Gao et al. 2022, Algorithm 1.
     Keeps: 3 d (g_i of FedUmf, h_k and g_k of FedDC); the server the mean drift and g (2 d).
     Down: 2 N d.
     Up: 2 K d.
-    Reading: the paper does not say how the two combine. Training while unselected uses the client's
-        h_k and g_k and does not change them. delta_i = w_i - theta, fusion included
-        (`displacement_from=theta`), or w_i - v, the start after fusion (`start`).
+    Reading: the paper does not say how the two combine. A client that trains while unselected uses its FedDC states h_k
+        and g_k, and does not change them. FedDC's displacement of client i is w_i - theta, fusion included
+        (`displacement_from=theta`), or w_i - v from the start v after fusion (`start`).
     """
 
     unsupported = {**FedUmf.unsupported, **FedDC.unsupported}

@@ -1,4 +1,4 @@
-"""FedYogi: Adam on the server whose second moment moves towards Delta^2 at a bounded speed."""
+"""FedYogi: Adam on the server, with a second moment that moves towards Delta^2 at a bounded speed."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ from trials.common.tensors import Tensor
 
 @dataclass(frozen=True)
 class FedYogi(FedAdam):
-    """As FedAdam with V <- V - (1 - beta2) Delta^2 sign(V - Delta^2).
+    """FedAvg with Yogi on the server: FedAdam with V <- V - (1 - beta2) Delta^2 sign(V - Delta^2).
 
     Equations: Reddi et al. 2021, Algorithm 2.
     Keeps: nothing; the server M and V (2 d).
     Down: K d.
     Up: K d.
-    Reading: as `fedadam`; FedAgg does not state FedYogi's betas, FedAdam's are taken.
+    Reading: as `fedadam`. FedAgg does not state FedYogi's betas, so FedAdam's are used.
     """
 
     any_optimizer = True

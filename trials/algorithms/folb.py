@@ -10,24 +10,23 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class FOLB(FedProx):
-    """w <- w + sum_S (I_k / sum_S |I_j|) delta_k on FedProx, delta_k = w_k - w.
-
-    With g_k = grad F_k(w) on the full local data and G = mean_S g_k:
+    """FedProx's clients, with updates weighted by how well the device's gradient agrees with the mean gradient.
+    w <- w + sum_S (I_k / sum_S |I_j|) delta_k, delta_k = w_k - w. With the full local gradient g_k = grad F_k(w) and
+    G = mean_S g_k:
 
     - variant `plain` (13): I_k = <g_k, G>;
-    - variant `heterogeneity` (18): I_k = <g_k, G> - psi gamma_k |G|^2, where
-      gamma_k = |grad h_k(w_k; w)| / |grad F_k(w)| tells how inexactly the device solved its problem
-      (0 where grad F_k(w) = 0, since such a device has nothing to solve). psi = 0 is `plain`.
-      The paper takes gamma_k from [0, 1] (V-A); a larger one counts as 1.
+    - variant `heterogeneity` (18): I_k = <g_k, G> - psi gamma_k |G|^2. gamma_k = |grad h_k(w_k; w)| / |grad F_k(w)|
+      says how inexactly the device solved its problem. It is 0 where grad F_k(w) = 0, and at most 1, since the paper
+      takes it from [0, 1] (V-A). psi = 0 is `plain`.
 
     Equations: FOLB (13), (18).
     Keeps: nothing.
     Down: K d.
     Up: 2 K d (gradient and model); under (18) also K.
-    Reading: one set of devices, selected as in every other algorithm of the study. g_k is the full
-        local gradient, one extra pass. If all I_k = 0 the server keeps w. Weights do not depend on
-        sample counts. Large psi can turn all I_k negative and so reverse the update, as printed; no
-        guard is added. The default mu lost least over recorded trials; the paper's 1 is published.
+    Reading: there is one set of devices, selected as in all other algorithms of the study. The full local gradient
+        takes one extra pass. If all weights are 0, the server keeps its model. Sample counts do not enter the weights.
+        A large psi can make all weights negative and so reverse the update, as printed; no guard is added. The default
+        mu came closest to the best scores in recorded trials. The paper's 1 is `published`.
     """
 
     paper = "FOLB"
@@ -52,7 +51,7 @@ class FOLB(FedProx):
             agreement = agreement - self.psi * gamma * (mean @ mean)
         total = agreement.abs().sum()
         delta = fed.upload(ids, local) - start
-        # Nobody agrees or disagrees: the server stays where it is.
+        # If all I_k are 0, the server keeps its weights.
         p = torch.where(total > 0, agreement / total, agreement)
         return {**state, "w": state["w"] + p @ delta}
 
@@ -60,6 +59,6 @@ class FOLB(FedProx):
 def inexactness(
     proximal: FedProx, ids: Tensor, start: Tensor, local: Tensor, g: Tensor, fed: Federation
 ) -> Tensor:
-    """Return gamma_k, (k,), of devices that went from `start` to `local`, both (k, d), with gradients g (k, d) at the start."""
-    left = proximal.direction(local, fed.gradient(ids, local), start).norm(dim=1)
-    return (left / g.norm(dim=1)).nan_to_num(0.0, posinf=0.0).clamp(max=1.0)
+    """Return gamma_k (k,) of devices that trained from `start` to `local`, with gradients g at the start, all (k, d)."""
+    residual = proximal.direction(local, fed.gradient(ids, local), start).norm(dim=1)
+    return (residual / g.norm(dim=1)).nan_to_num(0.0, posinf=0.0).clamp(max=1.0)

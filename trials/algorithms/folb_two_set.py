@@ -1,4 +1,4 @@
-"""FOLB with two sets of devices: one gives models and gradients, the other only normalises."""
+"""FOLB with two sets of devices: the first sends models and gradients, the second only gradients that normalise."""
 
 from dataclasses import dataclass
 
@@ -8,22 +8,21 @@ from trials.common.tensors import Tensor, torch
 from trials.engine.federation import Federation
 
 FLOOR = 1e-12
-"""Least denominator: a vanishing G2 must not divide, so the server stays where it is."""
+"""The denominator up to which the server keeps its weights, since a vanishing G2 must not divide."""
 
 
 @dataclass(frozen=True)
 class FOLBTwoSet(FedProx):
-    """w <- w + sum_{S1} <g_k, G1> / (sum_{S2} <g_k', G2>) delta_k, G1 = mean_{S1} g, G2 = mean_{S2} g.
-
-    The total weight is |G1|^2 / |G2|^2, a random factor, and devices that disagree subtract.
+    """FedProx's clients of a set S1, with updates weighted by agreement of gradients, normalised by a second set S2.
+    w <- w + sum_{S1} <g_k, G1> / (sum_{S2} <g_k', G2>) delta_k, delta_k = w_k - w, G1 = mean_{S1} g, G2 = mean_{S2} g.
+    The weights add up to |G1|^2 / |G2|^2, a random factor. Updates of devices that disagree with G1 are subtracted.
 
     Equations: FOLB Algorithm 2, (9), (10).
     Keeps: nothing.
     Down: 2 K d.
     Up: 3 K d (S1: gradient and model; S2: gradient).
-    Reading: both sets are selected as the study says (the paper: `selection=with_replacement`), from
-        two independent series of uniform numbers. Where the denominator K |G2|^2 is below 1e-12 the
-        server keeps w.
+    Reading: both sets are selected by the study's rule (the paper: `selection=with_replacement`), from two independent
+        series of uniform numbers. If the denominator in (9) is at most 1e-12, the server keeps its model.
     """
 
     paper = "FOLB"
@@ -33,7 +32,7 @@ class FOLBTwoSet(FedProx):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Select a second set of devices, and weigh the first set's updates as in (9)."""
+        """Return the state after the first set's updates, weighted by (9) with gradients of a second set of devices."""
         others = fed.select("second")
         second = fed.gradient(others, fed.broadcast(others, state["w"]))
         second = fed.upload(others, second)

@@ -1,4 +1,4 @@
-"""IDA: clients weigh by the inverse distance of their model to the mean model."""
+"""IDA: clients are weighted by the inverse distance of their model from the mean model."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,15 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class IDA(FedAvg):
-    """r_k = 1 / (|z_bar - z_k| + 1e-12), z_bar = sum_S p_k z_k; w <- sum_S (r_k / sum_S r_j) z_k.
+    """FedAvg with weights inverse to distance: w <- sum_S (r_k / sum_S r_j) z_k, r_k = 1 / (|z_bar - z_k| + 1e-12).
+    z_k is client k's trained model, and z_bar = sum_S p_k z_k.
 
     Equations: Yeganeh et al. 2020; SAFL (8).
     Keeps: nothing.
     Down: K d.
     Up: K d.
-    Reading: z_bar is the weighted mean first, then one pass of reweighting. The plain form, as SAFL
-        uses it, not the one multiplied by inverse training accuracy.
+    Reading: the mean model is computed first, with the study's weights, and clients are reweighted once. This is the
+        plain form, which SAFL uses, without the factor of inverse training accuracy.
     """
 
     paper = "Yeganeh et al. 2020"

@@ -8,13 +8,14 @@ from trials.algorithms.safl import SAFL
 
 @dataclass(frozen=True)
 class IDASAFL(SAFL, IDA):
-    """Clients start as in `safl`; the server weighs as in `ida`. epsilon = 1 is IDA.
+    """SAFL's clients with IDA's server: clients mix as in `safl`, and count by inverse distance as in `ida`.
+    epsilon = 1 is IDA.
 
     Equations: SAFL (6)-(8), Fig. 7.
     Keeps: d (its own weights).
     Down: K d (none in round 1).
     Up: K d.
-    Reading: those of `safl` and `ida`.
+    Reading: as in `safl` and `ida`.
     """
 
     paper = "SAFL"

@@ -1,4 +1,4 @@
-"""LB-near-optimal sampling: devices are drawn by how their gradient agrees with the global one."""
+"""LB-near-optimal sampling: devices are drawn by how well their gradient agrees with the global one."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,8 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class LBOptimal(LBNorm):
-    """S <- K draws with replacement from P_k ~ |I_k|; w <- w + mean_S sign(I_k) delta_k on FedProx, delta_k = w_k - w.
+    """FedProx's clients, drawn by agreement of gradients: S <- K draws with replacement from P_k ~ |I_k|.
+    w <- w + mean_S sign(I_k) delta_k, delta_k = w_k - w.
 
     - variant `plain` (7): I_k = <grad f(w), g_k>;
     - variant `heterogeneity` (16): I_k = <grad f(w), g_k> - psi gamma_k |grad f(w)|^2, gamma_k as in `folb`.
@@ -20,9 +21,9 @@ class LBOptimal(LBNorm):
     Keeps: nothing.
     Down: N d.
     Up: (N + K) d, under (16) also N; a device drawn twice sends its model once.
-    Reading: grad f = sum_k p_k g_k over all devices with the study's aggregation weights. The bound (8)
-        needs the sign of (5) beside the draws of (7). Under (16) all devices train before the draw.
-        Otherwise as `lb_norm`.
+    Reading: the global gradient is the mean over all devices with the study's aggregation weights. The bound (8) needs
+        the signs of (5) beside the draws of (7). Under (16) all devices train before the draw. All else is as in
+        `lb_norm`.
     """
 
     variant: str = choice("plain", ("plain", "heterogeneity"), searched=False)
@@ -36,7 +37,7 @@ class LBOptimal(LBNorm):
         mean = fed.weights(everyone) @ g
         agreement = g @ mean
         if self.variant == "heterogeneity":
-            # Inexactness shows after training, so everybody trains before the draw.
+            # gamma_k is known only after training, so all devices train before the draw.
             local = self.train(state, everyone, w, fed)
             gamma = inexactness(self, everyone, w, local, g, fed)
             agreement = agreement - self.psi * fed.upload(everyone, gamma) * (mean @ mean)

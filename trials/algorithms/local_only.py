@@ -8,15 +8,14 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class LocalOnly(Algorithm):
-    """w_k <- LocalSGD(w_k) of the selected clients; nothing is sent or averaged.
+    """Local training without communication: selected clients continue their own models, w_k <- LocalSGD(w_k).
 
     Equations: none; SAFL with epsilon = 0 and p = 1.
     Keeps: d (its own model).
     Down: 0.
     Up: 0.
-    Reading: only selected clients train, so that the work equals the federated run's. Scored by the
-        sample-weighted mean of the clients' scores on the common test set. A reference, not ranked but
-        under `metric: personal`.
+    Reading: only selected clients train, so that the work equals the federated run's. The score is the sample-weighted
+        mean of the clients' scores on the common test set. It is a reference, ranked only under `metric: personal`.
     """
 
     paper = "reference"
@@ -25,7 +24,7 @@ class LocalOnly(Algorithm):
     ranked_under = "personal"
 
     def init(self, fed: Federation) -> State:
-        """Return the clients' models `z` (n, d)."""
+        """Return the clients' initial models `z` (n, d)."""
         return {"z": fed.client_rows(fed.initial)}
 
     def round(self, state: State, fed: Federation) -> State:
@@ -35,6 +34,6 @@ class LocalOnly(Algorithm):
         return state
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        # A client's model stands for as many samples as it was trained on.
+        # A client's score weighs as many samples as its model was trained on.
         sizes = fed.tensor(fed.data.sizes)
         return {"clients": Devices(state["z"][fed.everyone], sizes / sizes.sum())}

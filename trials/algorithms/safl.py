@@ -10,23 +10,22 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class SAFL(FedAvg):
-    """Client k starts from v = u z_bar + (1 - u) z_k; per weight u = epsilon with probability
-    exp(-t / L), else 1, where t is the time of z_bar and of z_k; then z_bar <- sum_S eta_k z_k.
-
-    z_k are the client's own last trained weights, at first its initial ones. epsilon = 1 with a
-    common start is FedAvg.
+    """FedAvg whose clients start from a random mixture of the server's model and their own last weights.
+    Client k starts from v = u z_bar + (1 - u) z_k, where z_k are its own last trained weights, at first its initial
+    ones. After t rounds, each weight has u = epsilon with probability exp(-t / L), else u = 1. Then
+    z_bar <- sum_S eta_k z_k, with the aggregation weights eta_k. epsilon = 1 with a common start is FedAvg.
 
     Equations: SAFL Algorithm 1, (2)-(7).
     Keeps: d (its own weights).
     Down: K d (none in round 1).
     Up: K d.
-    Reading: mixing happens once a round, each weight with its own draw. t counts rounds (`clock=rounds`, with
-        which L = 80 suits the figures), or the client's local steps (`steps`), as the box of
-        Algorithm 1 does: then one L suits all batch sizes. Round 1 has no
-        server model yet, so all start from z_k: own initial weights as in the paper (`init=own`), or
-        common ones, and then round 1 is FedAvg's. z_bar is ranked; `devices`, sum_k eta_k z_k over
-        all devices as they were trained last, is scored beside it. The defaults, nearly FedAvg, lost least over
-        families of recorded trials (docs/search.md); the paper's 0.3 and 80 are `published`.
+    Reading: a client mixes the two models once a round, with a draw for each weight. In exp(-t / L), t counts rounds
+        (`clock=rounds`, with which L = 80 suits the figures), or the client's local steps (`steps`), as the box of
+        Algorithm 1 does. With `steps` one L suits all batch sizes. Round 1 has no server model yet, so clients start
+        from their own initial weights as in the paper (`init=own`), or from common ones, which makes round 1 FedAvg's.
+        The server's model is ranked. `devices`, the weighted mean of all devices' last trained models, is scored beside
+        it. The defaults, nearly FedAvg, came closest to the best scores in recorded trials. The paper's 0.3 and 80 are
+        `published`.
     """
 
     paper = "SAFL"
@@ -38,19 +37,19 @@ class SAFL(FedAvg):
     clock: str = choice("rounds", ("rounds", "steps"), searched=False)
 
     def init(self, fed: Federation) -> State:
-        """Return the server's weights `w`, and each client's own `z` (n, d)."""
+        """Return the server's weights `w` (d,), and each client's own `z` (n, d)."""
         state = super().init(fed)
-        # In ASTW-SAFL the base that follows is ASTW, whose state has `z` already.
+        # In ASTW-SAFL the next base class is ASTW, whose state has `z` already.
         return state if "z" in state else {**state, "z": fed.client_rows(fed.initial)}
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """Return the mixed weights (k, d) of (6), (7); in round 1 the clients' own."""
+        """Return start weights (k, d), which mix the server's and the clients' own by (6), (7), except in round 1."""
         z = state["z"][ids]
         if fed.round == 1:
             return z
         ticks = fed.steps(ids) if self.clock == "steps" else z.new_ones(len(ids))
         p = torch.exp(-(fed.round - 1) * ticks / self.L).unsqueeze(1)
-        # One coin for each weight, the same for every algorithm that asks for it.
+        # One draw for each weight, the same in all algorithms that derive from SAFL.
         annealed = (fed.uniform("anneal", ids, fed.d) < p).to(z)
         u = 1 - (1 - self.epsilon) * annealed
         return u * super().start(state, ids, fed) + (1 - u) * z
@@ -58,7 +57,7 @@ class SAFL(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Average as (3), and let the clients remember where they ended."""
+        """Return the state after the mean (3), with the clients' trained weights as their own."""
         state["z"].write(ids, local)
         return super().aggregate(state, ids, start, local, fed)
 
@@ -67,6 +66,6 @@ class SAFL(FedAvg):
         return weights
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        """Return z_bar, and the weighted mean of all devices' weights."""
+        """Return the server's z_bar, and `devices`, the weighted mean of all devices' last trained weights."""
         devices = state["z"].mean(fed.weights(fed.everyone))
         return {**super().scored(state, fed), "devices": devices}

@@ -1,4 +1,4 @@
-"""Extended SAFL: a device uploads with a probability that falls with how far it is from the server."""
+"""Extended SAFL: a device uploads with a probability that falls with the gap between its score and the server's."""
 
 from dataclasses import dataclass
 
@@ -10,20 +10,18 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class SAFLExtended(SAFL):
-    """q_k = exp(-gap_k / nu), gap_k = |h(z_bar) - h(z_k)| / (h(z_bar) + h(z_k) + 1e-6); a device
-    uploads with probability q_k, and the server averages what it received.
-
-    h is the accuracy on the device's data (of a regression, its mean squared error). nu -> infinity is SAFL. If nobody uploads the server
+    """SAFL in which a device uploads with probability q_k, and the server averages the uploads that it receives.
+    q_k = exp(-gap_k / nu) and gap_k = |h(z_bar) - h(z_k)| / (h(z_bar) + h(z_k) + 1e-6). h is the accuracy on the
+    device's data (for a regression, the mean squared error). nu -> infinity is SAFL. If no device uploads, the server
     keeps its model.
 
     Equations: SAFL Algorithm 2, (24)-(26).
     Keeps: d (its own weights).
     Down: K d (none in round 1).
     Up: (number of uploads) d.
-    Reading: h is measured on the device's training data, of z_bar as it came and z_k after training
-        (two evaluation passes). In round 1 there is no z_bar and everyone uploads. nu is not given in
-        the paper, and accuracy alone would drive it to "always upload", so it is searched only in
-        studies that bound `uploaded_bytes`.
+    Reading: both accuracies are measured on the device's training data, for the server's model as received and for its
+        own after training. In round 1 there is no server model, and all devices upload. The paper does not give nu.
+        Accuracy alone would drive nu to "always upload", so it is searched only in studies that bound `uploaded_bytes`.
     """
 
     any_optimizer = True
@@ -35,8 +33,8 @@ class SAFLExtended(SAFL):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Aggregate as SAFL the clients whose coin says that they upload."""
-        state["z"].write(ids, local)  # of silent devices, too
+        """Return SAFL's new state for the clients that upload. All clients keep their trained weights."""
+        state["z"].write(ids, local)  # also of devices that do not upload
         sends = self.sends(state, ids, local, fed)
         if not sends.any():
             return state
@@ -44,7 +42,7 @@ class SAFLExtended(SAFL):
         return super().aggregate(state, ids[sends], start[rows], local[rows], fed)
 
     def sends(self, state: State, ids: Tensor, local: Tensor, fed: Federation) -> Tensor:
-        """Return whether each client uploads by (24), (25), (k,) on the CPU."""
+        """Return whether each client uploads, drawn with the probabilities (24), (25): booleans (k,) on the CPU."""
         if fed.round == 1:
             return torch.ones(len(ids), dtype=torch.bool)
         server = fed.score(ids, state["w"].expand_as(local))

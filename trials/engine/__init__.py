@@ -1,1 +1,1 @@
-"""The engine: the federation that algorithms see, and local training of many clients at once."""
+"""The engine: the services that algorithms call in a round, and local training of many clients at once."""

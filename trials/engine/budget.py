@@ -1,4 +1,4 @@
-"""The memory that a trial takes on its device, by shapes; this decides how many clients are computed at once."""
+"""Estimates of a trial's memory on its device, from shapes. They decide how many clients are computed at once."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from trials.heterogeneity import Heterogeneity
 from trials.models.base import Model
 from trials.settings import Settings
 
-VECTORS = 5  # of weights of each selected client: start, end, message, direction, draws
-JOINED = 2  # those that a pack writes once more: start, direction
-PLANNED = 64  # bytes of each sample of a round's minibatches while it is put in its place, at least
-MOMENTS = 3  # vectors that a step of Adam has more than one with momentum
+VECTORS = 5  # weight vectors of a selected client: start, end, message, direction, random numbers
+JOINED = 2  # weight vectors that a pack copies to join them: start, direction
+PLANNED = 64  # least bytes for each sample of a round's minibatches while they are planned
+MOMENTS = 3  # vectors that a step of Adam takes beyond those of SGD
 ID = np.dtype(np.int64).itemsize
 
 
 def selected(settings: Settings, clients: int) -> int:
-    """Return K = participation n, at least 1."""
+    """Return the number of clients that a round selects, K = participation n rounded, at least 1."""
     return max(1, round(settings.participation * clients))
 
 
 def widest(data: FederatedData, settings: Settings) -> int:
-    """Return the number of samples in the largest minibatch. A client's minibatch has at most all its samples."""
+    """Return the number of samples in the largest minibatch, which is at most the largest client."""
     size, most = settings.batch_size, int(data.sizes.max())
     return most if size == "full" else min(size, most)
 
 
 def client_bytes(model: Model, data: FederatedData, settings: Settings, like: torch.Tensor) -> int:
-    """Return the bytes of one client in a batched step; `like` has the dtype and device of weights."""
+    """Return the bytes of one client in a batched local step. `like` has the dtype and device of the weights."""
     moments = 0 if settings.optimizer == "sgd" else MOMENTS * model.d * like.element_size()
     return model.bytes_a_client(widest(data, settings), like) + moments
 
 
 def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) -> float:
-    """Return the least bytes for planning the minibatches of a round's clients."""
+    """Return the least bytes needed to plan the minibatches of a round, or of fine-tuning."""
     per_epoch, ids = steps_per_epoch(data.sizes, settings.batch_size), np.arange(data.clients)
     steps = level.local_steps(asked_steps(settings, per_epoch), per_epoch, ids, 1, 0)
     longest = max(steps.max(), (settings.fine_tune or 0) * per_epoch.max())
@@ -47,7 +47,9 @@ def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) ->
 def resident_bytes(
     data: FederatedData, settings: Settings, d: int, size: int, members: int = 1
 ) -> float:
-    """Return the bytes held on the device throughout: samples, plans and `VECTORS`, of `size` bytes a number."""
+    """Return the bytes held on the device in a round: samples, minibatch plans, and `VECTORS` weight vectors (d,) for
+    each selected client of all `members` trials. A number takes `size` bytes.
+    """
     per_epoch = steps_per_epoch(data.sizes, settings.batch_size)
     plan = int(asked_steps(settings, per_epoch).max()) * widest(data, settings) * (ID + size)
     vectors = (VECTORS + (JOINED if members > 1 else 0)) * d * size

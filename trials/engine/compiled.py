@@ -21,26 +21,26 @@ Array = npt.NDArray[Any]
 
 
 def follow(training: Any, memory: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tensor]:
-    """Return what `Solver.follow` returns, computed from mark to mark of all rows, for outputs z = W x + b. `slope` is
-    the c in a squared error's slope c (z - y), 0 for other losses.
+    """Return what `Solver.follow` returns, for a linear model with outputs z = W x + b. `slope` is the factor c of a
+    squared error's derivative c (z - y), and 0 for cross-entropy.
     """
     plan, marks = training.plan, training.marks
     w = training.start.clone(memory_format=torch.contiguous_format)
     path, losses = w.new_empty(*marks.shape, w.shape[1]), np.zeros(len(w))
     momentum = training.optimizer.momentum
     v = memory.moments[:, 0] if momentum else w.new_empty(0, 0)
-    none = w.new_zeros(0, 0)
+    absent = w.new_zeros(0, 0)
     terms = [
-        (none if term is None else term).contiguous().numpy()
+        (absent if term is None else term).contiguous().numpy()
         for term in (training.lr, training.scale, training.pull, training.shift)
     ]
     matrix, labels, samples = x.x.flatten(1), y, plan.samples
     weight, done = plan.weight.astype(w.numpy().dtype), np.zeros_like(plan.steps)
     loop = _ready(w.numpy().dtype, labels.numpy().dtype)
-    # Each stop in one piece, as `plan.steps` is: for arrays of other kinds the loop is compiled anew.
+    # Stops are contiguous like `plan.steps`, since the loop is compiled anew for other layouts.
     for e, stop in enumerate([*np.ascontiguousarray(marks.T), plan.steps]):
-        on = matrix.numpy(), labels.numpy(), slope, samples, weight, done, stop
-        loop(w.numpy(), v.numpy(), losses, *on, *terms, momentum)
+        plans = matrix.numpy(), labels.numpy(), slope, samples, weight, done, stop
+        loop(w.numpy(), v.numpy(), losses, *plans, *terms, momentum)
         done = stop
         if e < marks.shape[1]:
             path[:, e] = w
@@ -66,7 +66,7 @@ def _sgd(
     shift: Array,
     momentum: float,
 ) -> None:
-    """Take steps `first` (k,) to `last`, exclusive, on weights (k, C p + C) in place. Missing arrays are (0, 0)."""
+    """Take steps `first` (k,) to `last`, exclusive, in place on weights (k, C p + C). Absent arrays are (0, 0)."""
     p, kind = x.shape[1], weights.dtype.type
     outputs = weights.shape[1] // (p + 1)
     size = outputs * p
@@ -93,43 +93,43 @@ def _sgd(
                     continue
                 top = z[0]
                 for c in range(1, outputs):
-                    if not z[c] <= top:  # a NaN ends here too
+                    if not z[c] <= top:  # also true for a NaN
                         top = z[c]
-                own, norm = z[int(label)] - top, kind(0)
+                shifted, norm = z[int(label)] - top, kind(0)
                 for c in range(outputs):
                     z[c] = np.exp(z[c] - top)
                     norm += z[c]
-                losses[i] += share[r] * (np.log(norm) - own)
+                losses[i] += share[r] * (np.log(norm) - shifted)
                 for c in range(outputs):
                     z[c] *= share[r] / norm
                 z[int(label)] -= share[r]
             rate = lr[i, min(j, lr.shape[1] - 1)] if len(lr) else kind(0)
-            along, by = (velocity[i], kind(1)) if momentum > 0.0 else (w, -rate)
+            along, along_factor = (velocity[i], kind(1)) if momentum > 0.0 else (w, -rate)
             if momentum > 0.0:
                 for q in range(len(w)):
                     along[q] *= kind(momentum)
             if len(pull):
-                toward = by * pull[i, 0]
+                toward = along_factor * pull[i, 0]
                 for q in range(len(w)):
                     along[q] += toward * w[q]
             if len(shift):
                 for q in range(len(w)):
-                    along[q] += by * shift[i, q]
-            factor = by * scale[i, 0]
+                    along[q] += along_factor * shift[i, q]
+            factor = along_factor * scale[i, 0]
             for c in range(outputs):
                 unit = along[c * p : (c + 1) * p]
-                # Two at a time, so that what is added to is read half as often.
+                # Two samples at a time, so that the sum is read and written half as often.
                 for r in range(0, n - 1, 2):
-                    a, b, one, two = slopes[r, c], slopes[r + 1, c], x[rows[r]], x[rows[r + 1]]
+                    a, b, x1, x2 = slopes[r, c], slopes[r + 1, c], x[rows[r]], x[rows[r + 1]]
                     a, b = factor * a, factor * b
                     along[size + c] += a + b
                     for q in range(p):
-                        unit[q] += a * one[q] + b * two[q]
+                        unit[q] += a * x1[q] + b * x2[q]
                 if n % 2:
-                    a, one = factor * slopes[n - 1, c], x[rows[n - 1]]
+                    a, x1 = factor * slopes[n - 1, c], x[rows[n - 1]]
                     along[size + c] += a
                     for q in range(p):
-                        unit[q] += a * one[q]
+                        unit[q] += a * x1[q]
             if momentum > 0.0 and len(lr):
                 for q in range(len(w)):
                     w[q] -= rate * along[q]
@@ -137,14 +137,14 @@ def _sgd(
 
 @cache
 def _ready(kind: np.dtype[Any], labels: np.dtype[Any]) -> Any:
-    """Return the loop, compiled for weights and labels of these types, or loaded from numba's cache."""
-    with suppress(RuntimeError):  # no folder can be written to
+    """Return the loop, compiled for weights of dtype `kind` and labels of dtype `labels`, or loaded from numba's cache."""
+    with suppress(RuntimeError):  # numba finds no folder for its cache
         _sgd.enable_caching()
     w, none, ids = np.zeros((0, 2), kind), np.zeros(0, np.int64), np.zeros((0, 0, 0), np.int64)
-    on = np.zeros((0, 1), kind), np.zeros(0, labels), 0.0, ids, ids.astype(kind), none, none
+    plans = np.zeros((0, 1), kind), np.zeros(0, labels), 0.0, ids, ids.astype(kind), none, none
     try:
-        with suppress(OSError):  # it is compiled, and there is no room to keep it
-            _sgd(w, w, np.zeros(0), *on, w, w, w, w, 0.0)
-    except Exception:  # what lies there was cut off, or is of an earlier version
+        with suppress(OSError):  # it is compiled, but the disk has no room for the cache
+            _sgd(w, w, np.zeros(0), *plans, w, w, w, w, 0.0)
+    except Exception:  # the cached loop was cut off, or is of an earlier version
         _sgd.recompile()
     return _sgd

@@ -7,20 +7,20 @@ from typing import Any
 from trials.common.tensors import Tensor, torch
 
 Direction = Callable[..., Tensor]
-"""`direction(w, g, **rows) -> (k, d)`: what a step follows, from weights and gradients (k, d)."""
+"""`direction(w, g, **rows)` returns the direction (k, d) of a local step from weights w and gradients g, both (k, d)."""
 
 
 class NotAffineError(TypeError):
-    """A direction does something else than scaling and adding."""
+    """The error of a direction that does more than scale and add its arguments."""
 
 
 @dataclass(frozen=True)
 class Affine:
-    """scale g + pull w + shift, as a direction's own arithmetic makes it from `w` and `g`.
+    """The affine form scale g + pull w + shift of a direction, built by the direction's own arithmetic on `w` and `g`.
 
-    `scale` and `pull` are numbers, or (k, 1); `shift` is a number or a tensor that broadcasts to
-    (k, d). Sums, differences, and products with numbers and (k, 1) tensors keep the form; anything
-    else raises `NotAffineError` (or `AttributeError`, for what only tensors have).
+    `scale` and `pull` are numbers or (k, 1). `shift` is a number, or a tensor that broadcasts to (k, d). Sums,
+    differences, and products with numbers and (k, 1) tensors keep the form. Anything else raises `NotAffineError`, or
+    `AttributeError` for attributes that only tensors have.
     """
 
     scale: float | Tensor = 0.0
@@ -59,7 +59,7 @@ class Affine:
     def __torch_function__(
         cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> "Affine":
-        """Return sums and products whose left side is a tensor."""
+        """Return the affine form of a sum, difference or product whose left operand is a tensor."""
         operator = function.__name__.strip("_")
         name = operator.removeprefix("r")
         if kwargs or len(args) != 2 or name not in ("add", "sub", "mul"):
@@ -72,7 +72,7 @@ class Affine:
 
 
 def affine(direction: Direction, rows: dict[str, Tensor]) -> Affine | None:
-    """Return a direction as an `Affine`, found by calling it with symbols; None when it is not affine."""
+    """Return the affine form of a direction, found by calling it with symbols for w and g; None if it has none."""
     try:
         form = direction(Affine(pull=1.0), Affine(scale=1.0), **rows)
     except (TypeError, AttributeError):
@@ -81,7 +81,7 @@ def affine(direction: Direction, rows: dict[str, Tensor]) -> Affine | None:
 
 
 def column(value: float | Tensor, like: Tensor) -> Tensor:
-    """Return a coefficient as one number a row of `like` (k, d): (k,)."""
+    """Return a coefficient, a number or (k, 1), as one number for each row of `like` (k, d): (k,)."""
     if not isinstance(value, torch.Tensor):
         return like.new_full((len(like),), value)
     full = value.to(like)

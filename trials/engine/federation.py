@@ -1,4 +1,4 @@
-"""The federation: what an algorithm sees of the world in a round, and the services it works with."""
+"""The federation: the services with which an algorithm selects, trains and exchanges data with clients in a round."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from trials.scoring.scores import SCORES
 from trials.settings import Settings
 
 Array = npt.NDArray[Any]
-SERVER = -1  # the "client id" whose initial weights are everyone's common ones
+SERVER = -1  # the id whose initial weights are the server's, and all clients' if common
 
 
 class ClientRows:
-    """A (n, d) table of per-client state that stores only the rows ever written.
+    """A (n, d) table of per-client state that stores only the rows that have been written.
 
-    `rows[ids]` (k, d) gives a client that was never written its `default(ids)` row. Rows are given on `device`; the
-    table lies there too, or on the `host`, and rows are moved.
+    `table[ids]` returns rows (k, d); a client that was never written has its row of `default(ids)`. Rows are returned
+    on `device`. With `host` the table lies in the host's memory.
     """
 
     def __init__(
         self, n: int, default: Callable[[Tensor], Tensor], device: torch.device, host: bool = False
     ) -> None:
         self.default, self.device = default, device
-        self.home = torch.device("cpu") if host else device
+        self.storage = torch.device("cpu") if host else device
         self._pinned = host and device.type == "cuda"
         self.slot = torch.full((n,), -1)
         self._table: Tensor | None = None
@@ -45,14 +45,14 @@ class ClientRows:
 
     @property
     def values(self) -> Tensor | None:
-        """Return the rows ever written, in the order of `slot`."""
+        """Return the rows that have been written, in the order of `slot`; None if there are none."""
         return None if self._table is None else self._table[: self._used]
 
     @values.setter
     def values(self, rows: Tensor | None) -> None:
         self._table, self._used = None, 0
         if rows is not None:
-            self._table, self._used = self._room(len(rows), rows), len(rows)
+            self._table, self._used = self._empty(len(rows), rows), len(rows)
             self._table.copy_(rows)
 
     def __getitem__(self, ids: Tensor) -> Tensor:
@@ -60,8 +60,8 @@ class ClientRows:
         new = slot < 0
         if self._table is None or bool(new.all()):
             return self.default(ids)
-        rows = self._room(len(ids), self._table)
-        torch.index_select(self._table, 0, to_device(slot.clamp(min=0), self.home), out=rows)
+        rows = self._empty(len(ids), self._table)
+        torch.index_select(self._table, 0, to_device(slot.clamp(min=0), self.storage), out=rows)
         rows = rows.to(self.device, non_blocking=self._pinned)
         if bool(new.any()):
             rows[to_device(new.nonzero()[:, 0], self.device)] = self.default(ids[new])
@@ -73,31 +73,31 @@ class ClientRows:
         needed = self._used + len(new)
         self.slot[new] = torch.arange(self._used, needed)
         if self._table is None or needed > len(self._table):
-            # Twice what is needed, so that a table that grows is not copied at each write.
-            grown = self._room(min(2 * needed, len(self.slot)), rows)
+            # Twice the size needed, so that a growing table is not copied at each write.
+            grown = self._empty(min(2 * needed, len(self.slot)), rows)
             if self._table is not None:
                 grown[: self._used] = self._table[: self._used]
             self._table = grown
         self._used = needed
-        self._table[to_device(self.slot[ids], self.home)] = rows.to(self.home)
+        self._table[to_device(self.slot[ids], self.storage)] = rows.to(self.storage)
 
     def mean(self, weights: Tensor) -> Tensor:
         """Return sum_k weights_k rows_k (d,) over all clients, `weights` (n,)."""
         blocks = torch.arange(len(self.slot)).split(64)
         return sum(weights[ids[0] : ids[-1] + 1] @ self[ids] for ids in blocks)  # type: ignore[return-value]
 
-    def _room(self, rows: int, like: Tensor) -> Tensor:
-        """Return room for rows where the table lies; pinned where they move, so that nobody waits for them."""
+    def _empty(self, rows: int, like: Tensor) -> Tensor:
+        """Return an uninitialised table for so many rows, in page-locked memory if its rows are copied to a GPU."""
         size = (rows, *like.shape[1:])
-        return torch.empty(size, dtype=like.dtype, device=self.home, pin_memory=self._pinned)
+        return torch.empty(size, dtype=like.dtype, device=self.storage, pin_memory=self._pinned)
 
 
 class Federation:
-    """What an algorithm sees of the world in a round, and all it can do in it.
+    """The services of a run, by which an algorithm selects, trains and exchanges data with clients in a round.
 
-    Clients are ids (k,), int64 on the CPU, and may repeat where they are selected with replacement; weights are rows
-    (k, d) on the device. Each service counts what it does; a repeated client works and sends once. Every draw is a
-    function of (seed, round).
+    Clients are ids (k,), int64 on the CPU. They may repeat if they are selected with replacement, but a repeated client
+    works and sends once. Weights are rows (k, d) on the device. Each service counts its work or bytes in `counters`.
+    Every random draw is a function of (seed, round, client).
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Federation:
         members: int = 1,
         solver: Callable[..., Solver] = Solver,
     ) -> None:
-        """Up to `members` trials share the process; `memory` (bytes) is for clients that are computed at once."""
+        """Set up a run at round 0. `memory` (bytes) is for clients computed at once; `members` trials share the process."""
         computes(device, settings.dtype)
         keep_freed()
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
@@ -121,9 +121,9 @@ class Federation:
         self.x, self.y = data.tensors(device, self.dtype)
         model.check(data.dataset.x)
         self.execution = training.execution(model, settings, device)
-        self.chunk, self.tables = self._divided(memory, members)
+        self.chunk, self.tables = self._limits(memory, members)
         self.kept: dict[str, ClientRows] = {}
-        """The optimizer's state of clients between rounds: its moments, then the steps `taken` (n, 1)."""
+        """The clients' optimizer state under `keep_moments`: a table (n, d) for each moment, and their step counts (n, 1)."""
         if settings.keep_moments and (vectors := self._rule(0.0).optimizer.vectors):
             self.kept = {f"optimizer's moment {i}": self.client_rows() for i in range(vectors)}
             steps = ClientRows(self.n, lambda ids: self._zeros(ids)[:, :1].double(), device)
@@ -134,19 +134,19 @@ class Federation:
         if any(modifier.timed for modifier in heterogeneity.modifiers):
             self.counters[CLOCK] = 0.0
         self.halved: dict[str, int] | None = None
-        """The `round` from which another `chunk` of clients is computed at once."""
+        """Once memory was too small: the `round` from which only `chunk` clients are computed at once."""
         self.took: float | None = None
-        """The simulated seconds of a round whose server does not wait for all; else it waits for the slowest client."""
+        """The simulated seconds of this round, if the algorithm sets them; None for those of the slowest client."""
         self.round, self._steps_done = 0, np.zeros(self.n)
         self._loss: Tensor | None = None
         self._uploaded, self._absent = set[int](), set[int]()
 
-    def _divided(self, memory: float | None, members: int) -> tuple[int | None, float]:
-        """Return how many clients are computed at once, None for all, and the bytes of the device for their tables."""
+    def _limits(self, memory: float | None, members: int) -> tuple[int | None, float]:
+        """Return how many clients are computed at once (None: all), and the bytes on the device for tables of clients."""
         chunk, like = self.settings.chunk, torch.empty(0, dtype=self.dtype, device=self.device)
         sizes = self.d, like.element_size(), members
-        always = budget.resident_bytes(self.data, self.settings, *sizes)
-        at_once, tables = budgets(self.device, always)
+        resident = budget.resident_bytes(self.data, self.settings, *sizes)
+        at_once, tables = budgets(self.device, resident)
         if self.execution == "batched" and chunk is None:
             client = budget.client_bytes(self.model, self.data, self.settings, like)
             chunk = max(1, int((memory or at_once) // client))
@@ -154,7 +154,7 @@ class Federation:
 
     @property
     def d(self) -> int:
-        """Return the number of weights."""
+        """Return the number of weights of the model."""
         return self.model.d
 
     @property
@@ -164,17 +164,17 @@ class Federation:
 
     @property
     def count(self) -> int:
-        """Return K = participation n, at least 1."""
+        """Return the number of clients that a round selects, K = participation n rounded, at least 1."""
         return budget.selected(self.settings, self.n)
 
     @property
     def half(self) -> int:
-        """Return half the number of clients computed at once; 0 where it cannot be halved, or was before."""
+        """Return half the number of clients computed at once; 0 if it cannot be halved, or has been halved before."""
         together = self.execution == "batched" and not self.halved
         return min(self.chunk or self.n, self.count) // 2 if together else 0
 
     def begin(self, round_index: int) -> None:
-        """Start a round (counted from 1); called by the loop, not by algorithms."""
+        """Begin round `round_index` (from 1). The simulation calls this; an algorithm must not."""
         self.round, self._loss, self.took = round_index, None, None
         self._steps_done = np.zeros(self.n)
         self._uploaded, self._absent = set(), set()
@@ -184,7 +184,7 @@ class Federation:
             self._solver.chunk = self.halved["chunk"]
 
     def end(self) -> None:
-        """End the round; called by the loop."""
+        """End the round: average BatchNorm's statistics, advance the simulated clock. Algorithms must not call it."""
         if self.model.statistics is not None:
             self.model.statistics.end(self.weights)
         if CLOCK in self.counters:
@@ -194,18 +194,18 @@ class Federation:
 
     @property
     def train_loss(self) -> float | None:
-        """Return the mean loss of this round's last training; if NaN, that of its full gradients; None without either."""
+        """Return the mean loss of the round's last training (if NaN, of its full gradients); None without either."""
         return None if self._loss is None else float(self._loss)
 
-    # Who
+    # Selection
 
     def select(self, stream: str = "select") -> Tensor:
-        """Return the ids (K,) of this round's clients, ascending, the same for every algorithm. Another `stream` gives
+        """Return the ids (K,) of this round's clients, ascending, the same for every algorithm. Another `stream` draws
         others.
 
-        Of n uniform numbers, one a client: the K = participation n smallest (without replacement), or those below
-        `participation`, at least one (independent). With replacement: K draws, ids may repeat. Under `+dropout(rate)`
-        some do not answer and are left out; at least one stays.
+        `without_replacement` takes the K clients with the smallest of n uniform numbers. `independent` takes all whose
+        number is below `participation`, at least one. `with_replacement` makes K draws, in which ids may repeat.
+        Clients that do not answer under `+dropout(rate)` are left out, but at least one stays.
         """
         s = self.settings
         if s.selection == "with_replacement":
@@ -215,7 +215,9 @@ class Federation:
         return self._answering(np.sort(np.argpartition(u, max(1, k) - 1)[: max(1, k)]))
 
     def draw(self, p: Tensor, stream: str = "select") -> Tensor:
-        """Return the ascending ids (K,) of K draws with probabilities p (n,), equal ones if all p are 0. See `select`."""
+        """Return the ids (K,) of K draws with probabilities proportional to p (n,), or equal ones if all p are 0. They
+        are ascending, and without clients that do not answer.
+        """
         share = p.double().cpu().numpy()
         cumulative = np.cumsum(share if share.any() else np.ones_like(share))
         u = randomness.uniform(stream, self.seed, self.round, np.arange(self.count))
@@ -223,76 +225,76 @@ class Federation:
         return self._answering(np.sort(np.minimum(ids, self.n - 1)))
 
     def shuffled(self, stream: str = "select") -> Tensor:
-        """Return the ids (n,) of all clients in this round's random order; under `+dropout(rate)` as in `select`."""
+        """Return the ids of all clients in this round's random order, without those that fail to answer."""
         u = randomness.uniform(stream, self.seed, self.round, np.arange(self.n))
         return self._answering(np.argsort(u, kind="stable"))
 
     @property
     def absent(self) -> Tensor:
-        """Return the ids of the clients that were selected in this round but do not answer."""
+        """Return the ids of the clients that were selected in this round but failed to answer, ascending."""
         return torch.tensor(sorted(self._absent), dtype=torch.int64)
 
     def _answering(self, ids: Array) -> Tensor:
-        there = self._level.answering(ids, self.round, self.seed)
-        if there is not ids:
-            self._absent.update(np.setdiff1d(ids, there).tolist())
-        return torch.from_numpy(there)
+        answering = self._level.answering(ids, self.round, self.seed)
+        if answering is not ids:
+            self._absent.update(np.setdiff1d(ids, answering).tolist())
+        return torch.from_numpy(answering)
 
     def weights(self, ids: Tensor) -> Tensor:
-        """Return aggregation weights (k,) that sum to 1: m_k / sum m, or 1 / k if `aggregation` is plain."""
+        """Return aggregation weights (k,), which sum to 1: m_k / sum m, or 1 / k if `aggregation` is plain."""
         return self.tensor(self._shares(ids.numpy()))
 
     def relative_size(self, ids: Tensor) -> Tensor:
-        """Return om_k = n p_k (k,), p_k the aggregation weight among all: n m_k / m, or 1 if plain."""
+        """Return om_k = n p_k (k,) with p_k the aggregation weight among all n clients: n m_k / m, or 1 if plain."""
         return self.n * self.tensor(self._shares(np.arange(self.n))[ids.numpy()])
 
-    # What is known
+    # State and random numbers
 
     def initial(self, ids: Tensor) -> Tensor:
-        """Return initial weights (k, d): zeros, the same row for all, or each client's own (`init`)."""
+        """Return initial weights (k, d) by the setting `init`: zeros, the same row for all, or each client's own."""
         if self.settings.init == "zeros":
             return self._zeros(ids)
-        own = ids.numpy() if self.settings.init == "own" else np.array([SERVER])
-        words = own, self.seed, self.settings.weights
-        rows = self.tensor(self._solver.once(self.model.initial, *words))
-        return rows.expand(len(ids), -1).clone() if len(own) == 1 else rows
+        owners = ids.numpy() if self.settings.init == "own" else np.array([SERVER])
+        arguments = owners, self.seed, self.settings.weights
+        rows = self.tensor(self._solver.once(self.model.initial, *arguments))
+        return rows.expand(len(ids), -1).clone() if len(owners) == 1 else rows
 
     def initial_server(self) -> Tensor:
-        """Return the server's initial weights (d,); zeros, or those that all clients have if common."""
+        """Return the server's initial weights (d,): zeros, or a draw, which is also the clients' if `init` is common."""
         return self.initial(torch.tensor([SERVER]))[0]
 
     def client_rows(self, default: Callable[[Tensor], Tensor] | None = None) -> ClientRows:
-        """Return per-client state (n, d), zero (or `default(ids)`) until written; on the host where a GPU has no room."""
+        """Return a table (n, d) of per-client state, 0 or `default(ids)` until written; on the host if a GPU is full."""
         size = self.n * self.d * self.dtype.itemsize
         host = size > self.tables
         self.tables -= 0 if host else size
         return ClientRows(self.n, default or self._zeros, self.device, host)
 
     def uniform(self, name: str, ids: Tensor, size: int) -> Tensor:
-        """Return uniform numbers in [0, 1), (k, size): a function of name, seed, round and client."""
-        words = (self.seed, self.round, ids.numpy()[:, None])
+        """Return uniform numbers in [0, 1), (k, size), which depend on name, seed, round and client alone."""
+        key = (self.seed, self.round, ids.numpy()[:, None])
         below_one = 1 - torch.finfo(self.dtype).eps / 2  # where single precision would round to 1
-        u = uniform_on(self.device, name, *words, size=size, dtype=self.dtype)
+        u = uniform_on(self.device, name, *key, size=size, dtype=self.dtype)
         return u.clamp(max=below_one)
 
     def tensor(self, array: Array | Tensor) -> Tensor:
-        """Return an array of the host in the run's dtype, on its device."""
+        """Return an array or tensor of the host in the run's dtype on its device."""
         return to_device(array, self.device, self.dtype)
 
     def index(self, ids: Tensor) -> Tensor:
-        """Return ids (k,) on the device. To take rows there by ids of the host would wait for a copy."""
+        """Return ids (k,) on the device, since indexing a tensor there by ids on the host waits for a copy."""
         return to_device(ids, self.device)
 
-    # What is sent
+    # Communication
 
     def broadcast(self, ids: Tensor, message: Tensor) -> Tensor:
-        """Send one message (d,) to clients `ids`; return what they received, (k, d)."""
+        """Send one message (...) of the server to clients `ids` (k,); return what they received, (k, ...)."""
         receivers = len(np.unique(ids.numpy()))
         self.counters["downloaded_bytes"] += receivers * message.numel() * message.element_size()
         return message.expand(len(ids), *message.shape)
 
     def upload(self, ids: Tensor, message: Tensor) -> Tensor:
-        """Send each client's message, (k,) or (k, ...), to the server; return what it received, the same."""
+        """Send each client's message, a row of (k, ...), to the server; return what it received, the same tensor."""
         if len(ids):
             senders = set(ids.tolist())
             floats = len(senders) * (message.numel() // len(ids))
@@ -302,15 +304,15 @@ class Federation:
         return message
 
     def exchange(self, w: Tensor, mixing: Tensor) -> Tensor:
-        """Return mixing @ w, `mixing` (n, n) on the CPU: client i (row of w (n, d)) sends to every j with mixing_ji != 0."""
+        """Return mixing @ w for w (n, d), `mixing` (n, n) on the CPU. Client i sends to each j with mixing_ji != 0."""
         edges = int((mixing != 0).sum() - (mixing.diagonal() != 0).sum())
         self.counters["peer_bytes"] += edges * w.shape[1] * w.element_size()
         return to_device(mixing, w.device) @ w
 
-    # What is computed
+    # Local work
 
     def steps(self, ids: Tensor) -> Tensor:
-        """Return the local steps J_k of this round, (k,)."""
+        """Return the number of local steps J_k of clients `ids` in this round, (k,)."""
         return self.tensor(self._steps(ids.numpy(), self.round))
 
     def seconds(self, ids: Tensor) -> Tensor:
@@ -330,9 +332,9 @@ class Federation:
     ) -> Tensor:
         """Return the weights (k, d) of clients `ids` after local steps from `start` (k, d), by the study's optimizer.
 
-        Each step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g. All are (a, d) for the a
-        clients still at work; `rows` (k, ...) are cut to these. `lr` is a number, or (k,), or (k, epochs); all else is the
-        study's settings. `at_round` computes the training of an earlier round, which was counted then (`deferred`).
+        A step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g. w and g are (a, d) for the a
+        clients that still have steps to do, and `rows` (k, ...) are cut to these. `lr` is a number, (k,), or
+        (k, epochs). `at_round` repeats the training of an earlier round, whose work `deferred` has counted.
         """
         loss, at = self._loss, self.round if at_round is None else at_round
         w, _ = self._train(ids, start, lr, direction, rows, at)
@@ -358,60 +360,62 @@ class Federation:
         return torch.cat([start.unsqueeze(1), path], 1)
 
     def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
-        """Return (d,) after local steps from `start` on all data together: on as many samples as clients `ids` would meet."""
-        once, pool, one = np.unique(ids), self.data.pooled, np.array([0])
+        """Return weights (d,) after SGD from `start` (d,) on all clients' data, with the sample count of clients `ids`."""
+        unique, pool, pooled_id = np.unique(ids), self.data.pooled, np.array([0])
         size, m = self.settings.batch_size, len(pool.train)
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
-        work = training.samples_met(self.data.sizes[once], self._steps(once, self.round), size)
-        # Its moments are in client 0's row: where the pool trains, no client does.
-        steps, rule = np.array([max(1, round(work / width))]), self._rule(lr, one)
-        words = self.seed, self.round
-        plan = self._solver.once(training.minibatches, pool, one, steps, width, words)
+        work = training.samples_met(self.data.sizes[unique], self._steps(unique, self.round), size)
+        # The optimizer's state is kept in client 0's row, since no client trains by itself.
+        steps, rule = np.array([max(1, round(work / width))]), self._rule(lr, pooled_id)
+        key = self.seed, self.round
+        plan = self._solver.once(training.minibatches, pool, pooled_id, steps, width, key)
         w, self._loss, _, memory = self._solver.train(start[None], plan, rule, lambda w, g: g, {})
-        self._keep(one, memory)
-        self._worked(pool, one, steps, width)
+        self._keep(pooled_id, memory)
+        self._record(pool, pooled_id, steps, width)
         return w[0]
 
     def deferred(self, ids: Tensor) -> None:
-        """Count that clients train now; what they get is computed by a later `train(at_round=...)`, if at all."""
-        once = np.unique(ids)
-        self._worked(self.data, once, self._steps(once, self.round), self.settings.batch_size)
+        """Count this round's local work of clients without computing it, which `train(at_round=...)` may do later."""
+        unique = np.unique(ids)
+        self._record(self.data, unique, self._steps(unique, self.round), self.settings.batch_size)
 
     def gradient(self, ids: Tensor, w: Tensor) -> Tensor:
-        """Return the gradients of F_k on each client's full data at w (k, d): (k, d)."""
-        once, first, back = distinct(ids, self.device)
+        """Return the gradients (k, d) of the clients' losses F_k, with weight decay, on their full data at w (k, d)."""
+        unique, first, restore = distinct(ids, self.device)
         w = w[first]
-        g, loss = self._solver.gradient(w, training.full_pass(self.data, once))
+        g, loss = self._solver.gradient(w, training.full_pass(self.data, unique))
         if decay := self._rule(0.0).weight_decay:
             g = g.add_(w, alpha=decay)
-        self.counters["gradient_passes"] += len(once)
-        self._steps_done[once] += self._per_epoch(once)  # a full gradient is the steps of one pass
-        self.counters["sample_gradients"] += int(self.data.sizes[once].sum())
+        self.counters["gradient_passes"] += len(unique)
+        self._steps_done[unique] += self._per_epoch(unique)  # a full gradient takes a pass's time
+        self.counters["sample_gradients"] += int(self.data.sizes[unique].sum())
         self._loss = loss if self._loss is None else self._loss.where(~self._loss.isnan(), loss)
-        return g[back]
+        return g[restore]
 
     def score(self, ids: Tensor, w: Tensor) -> Tensor:
-        """Return the task's metric (accuracy, say) of w (k, d) on each client's own training data, (k,)."""
-        once, first, back = distinct(ids, self.device)
-        self.counters["evaluation_passes"] += len(once)
-        plan = training.full_pass(self.data, once)
+        """Return the task's score (such as accuracy) of weights w (k, d) on each client's own training data, (k,)."""
+        unique, first, restore = distinct(ids, self.device)
+        self.counters["evaluation_passes"] += len(unique)
+        plan = training.full_pass(self.data, unique)
         width, shared = plan.samples.shape[2], (self._scores,)
         answer = self._solver.call(Solver.scored, w[first], plan, width=width, shared=shared)
-        return answer["score"][back]
+        return answer["score"][restore]
 
     def clipped(self, g: Tensor) -> Tensor:
-        """Return rows g (k, d), none longer than the study's `clip_norm`."""
+        """Return rows g (k, d), those longer than the study's `clip_norm` scaled down to it."""
         return self._rule(0.0).clipped(g)
 
     def fine_tune(self, ids: Tensor, start: Tensor, lr: float, epochs: int) -> Tensor:
-        """Return (k, d) after epochs of local steps along the gradients of distinct `ids` from `start`, as in the next round; not counted."""
+        """Return the weights (k, d) of distinct clients after `epochs` of local training from `start` (k, d), along
+        plain gradients and with the next round's minibatches. Nothing is counted.
+        """
         steps, size = epochs * self._per_epoch(ids.numpy()), self.settings.batch_size
-        words = (self.seed, self.round + 1)
-        plan = self._solver.once(training.minibatches, self.data, ids.numpy(), steps, size, words)
+        key = (self.seed, self.round + 1)
+        plan = self._solver.once(training.minibatches, self.data, ids.numpy(), steps, size, key)
         return self._solver.train(start, plan, self._rule(lr), lambda w, g: g, {})[0]
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
-        """Return mean scores of the task and mean loss on samples: () for w (d,), (k,) for w (k, d)."""
+        """Return the task's mean scores and mean loss on samples `ids` by name: () for w (d,), (k,) for w (k, d)."""
         return self._solver.evaluate(w, ids, self._scores)
 
     def _train(
@@ -424,23 +428,23 @@ class Federation:
         round_index: int,
         epochs: int = 0,
     ) -> tuple[Tensor, Tensor]:
-        """Return the weights after local steps (k, d), and after each of the first `epochs` (k, epochs, d)."""
-        once, first, back = distinct(ids, self.device)
-        steps, size = self._steps(once, round_index), self.settings.batch_size
-        words = (self.seed, round_index)
-        plan = self._solver.once(training.minibatches, self.data, once, steps, size, words)
+        """Return the weights after local training, (k, d), and after each of the first `epochs`, (k, epochs, d)."""
+        unique, first, restore = distinct(ids, self.device)
+        steps, size = self._steps(unique, round_index), self.settings.batch_size
+        key = (self.seed, round_index)
+        plan = self._solver.once(training.minibatches, self.data, unique, steps, size, key)
         if isinstance(lr, torch.Tensor):
             lr = lr[first] if lr.dim() == 2 else lr[first].unsqueeze(1)
-            epoch = np.arange(int(steps.max())) // self._per_epoch(once)[:, None]
+            epoch = np.arange(int(steps.max())) // self._per_epoch(unique)[:, None]
             lr = lr.gather(1, to_device(np.minimum(epoch, lr.shape[1] - 1), lr.device))
         rows = {name: value[first] for name, value in rows.items()}
-        marks = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1)
-        follow = start[first], plan, self._rule(lr, once), direction, rows, marks
-        w, self._loss, path, memory = self._solver.train(*follow)
-        self._keep(once, memory)
-        return w[back], path[back]
+        marks = self._per_epoch(unique)[:, None] * np.arange(1, epochs + 1)
+        arguments = start[first], plan, self._rule(lr, unique), direction, rows, marks
+        w, self._loss, path, memory = self._solver.train(*arguments)
+        self._keep(unique, memory)
+        return w[restore], path[restore]
 
-    def _worked(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
+    def _record(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
         met = training.samples_met(data.sizes[ids], steps, batch_size)
         self.counters["client_steps"] += int(steps.sum())
         self.counters["sample_gradients"] += met
@@ -448,7 +452,7 @@ class Federation:
             self._steps_done[ids] += steps
 
     def _rule(self, lr: float | Tensor, ids: Array | None = None) -> Rule:
-        """Return the study's rule, with what the optimizer kept of clients `ids`, if it keeps anything between rounds."""
+        """Return the study's rule for local steps at rate `lr`, with the kept optimizer state of clients `ids`, if any."""
         s, memory, decay = self.settings, None, self.settings.weight_decay
         optimizer = Optimizer(s.momentum) if s.optimizer == "sgd" else Adam(betas=s.betas)
         if s.optimizer == "adamw":
@@ -468,8 +472,8 @@ class Federation:
 
     def _steps(self, ids: Array, round_index: int) -> Array:
         per_epoch = self._per_epoch(ids)
-        asked = training.asked_steps(self.settings, per_epoch)
-        return self._level.local_steps(asked, per_epoch, ids, round_index, self.seed)
+        steps = training.asked_steps(self.settings, per_epoch)
+        return self._level.local_steps(steps, per_epoch, ids, round_index, self.seed)
 
     def _zeros(self, ids: Tensor) -> Tensor:
         return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)

@@ -1,9 +1,9 @@
 """Packs: runs in one process whose local training, gradients and evaluations are computed together.
 
-Each run keeps a simulation of its own, in a greenlet. Where it would compute, it asks the pack, and the next run goes on
-until it asks, too. When all have asked, the pack joins similar calls into one, one run's rows after the other's. A row's
-bits must not depend on the rows beside it. This is tried for each model (`Model.exact`). Where it fails, or a call has no
-rows, each run computes by itself.
+Each run has a simulation of its own, in a greenlet. At a computation it hands its `Call` to the pack and pauses, and
+the next run goes on. When all runs have paused, the pack joins similar calls into one, with one run's rows after the
+other's. A row's bits must not depend on the rows beside it; `Model.exact` tests this for each model. If the test or a
+joint call fails, each run computes by itself.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from trials.common.plugins import contained
 from trials.common.tensors import torch
 from trials.engine.training import Answer, Method, Solver
 
-KEPT = 16  # how many plans and initial weights a pack keeps for those that ask for the same
+KEPT = 16  # plans and initial weights that a pack keeps for runs that need the same
 
 
 @dataclass(frozen=True)
 class Call:
-    """A run's call of a solver's method: arguments with a row per client, and `shared` ones."""
+    """A run's call of a solver's method: `rows` are arguments with a row for each client, `shared` are the others."""
 
     solver: Solver
     method: Method
@@ -35,7 +35,7 @@ class Call:
 
     @property
     def kind(self) -> Hashable:
-        """Return the key of calls that can be joined: all but their numbers of rows and steps."""
+        """Return a key that is the same for calls that can be joined. Their numbers of rows and steps may differ."""
         solver, model = self.solver, self.solver.model
         data = solver.x, solver.x.dtype, model.network, model.loss, model.mixed
         structure, shared = map(_structure, self.rows), map(_content, self.shared)
@@ -43,17 +43,17 @@ class Call:
 
 
 class Pack:
-    """Runs that go on side by side: `run` takes their works, `solver` makes their solvers, and they share plans."""
+    """Runs that take turns in one process: `run` runs them, `solver` makes their solvers, `once` shares plans."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Any] = {}
 
     def solver(self, *arguments: Any) -> Solver:
-        """Return a solver that lets this pack compute; made as `Solver` is."""
+        """Return a solver that hands its calls to this pack. Its arguments are those of `Solver`."""
         return PackedSolver(self, *arguments)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return what `make` returns for a key; the last few results are kept."""
+        """Return the result of `make()` for a key. The latest 16 results are kept."""
         if key not in self._made:
             if len(self._made) == KEPT:
                 self._made.pop(next(iter(self._made)))
@@ -61,7 +61,7 @@ class Pack:
         return self._made[key]
 
     def run(self, works: Sequence[Callable[[], None]]) -> None:
-        """Run all works. An exception in one ends them all, so each work catches its own."""
+        """Run all functions to their ends. An exception in one ends them all, so each function catches its own."""
         waiting: dict[greenlet, Call] = {}
         turns: dict[greenlet, tuple[Answer, ...]] = {greenlet(work): () for work in works}
         while turns:
@@ -71,7 +71,7 @@ class Pack:
                     waiting[member] = call
             turns = {}
             groups: dict[Hashable, list[greenlet]] = defaultdict(list)
-            # Light calls are answered first, so that trainings meet.
+            # Short calls are answered first, so that more trainings can be joined.
             heavy = all(call.method is Solver.follow for call in waiting.values())
             for member, call in waiting.items():
                 if heavy or call.method is not Solver.follow:
@@ -99,28 +99,28 @@ class PackedSolver(Solver):
 
 
 def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
-    """Return the answers of similar calls, computed as one. () tells a run to compute by itself, as when that fails."""
+    """Return the results of similar calls from one joint call, or () for each if every run has to compute by itself."""
     if len(calls) == 1:
         return [()]
     first = calls[0]
     try:
         with contained():
             rows = map(_joined, zip(*map(attrgetter("rows"), calls), strict=True))
-            whole = first.method(first.solver, *rows, *first.shared)
+            joint = first.method(first.solver, *rows, *first.shared)
     except Exception:
         return [()] * len(calls)
     weights = [getattr(call.rows[0], "start", call.rows[0]) for call in calls]
-    parts = [value.split(list(map(len, weights))) for value in whole.values()]
-    return [(dict(zip(whole, part, strict=True)),) for part in zip(*parts, strict=True)]
+    parts = [value.split(list(map(len, weights))) for value in joint.values()]
+    return [(dict(zip(joint, part, strict=True)),) for part in zip(*parts, strict=True)]
 
 
 def _content(value: Any) -> Hashable:
-    """Return what two arguments have in common that are equal."""
+    """Return a hashable key of an argument, the same for equal arguments."""
     return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
 
 
 def _structure(value: Any) -> Hashable:
-    """Return what arguments that can be joined have in common: all but the lengths of their first two axes."""
+    """Return a hashable key of an argument that ignores the lengths of its first two axes, which may differ."""
     if is_dataclass(value):
         return tuple(_structure(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, torch.Tensor | np.ndarray):
@@ -129,7 +129,7 @@ def _structure(value: Any) -> Hashable:
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    """Return one argument with the rows of all, one after the other's, padded along the next axis to the longest."""
+    """Join one argument of several calls: stack its rows, padded with zeros along the second axis to the longest."""
     first, row = values[0], 0
     if is_dataclass(first) and not isinstance(first, type):
         parts = {}
@@ -140,11 +140,11 @@ def _joined(values: Sequence[Any]) -> Any:
         return first
     longest = map(max, zip(*(v.shape[1:2] for v in values), strict=True))
     shape = (sum(map(len, values)), *longest, *first.shape[2:])
-    whole: Any = np.zeros(shape, first.dtype) if isinstance(first, np.ndarray) else None
+    joint: Any = np.zeros(shape, first.dtype) if isinstance(first, np.ndarray) else None
     if isinstance(first, torch.Tensor):
-        whole = first.new_zeros(shape)
+        joint = first.new_zeros(shape)
     for value in values:
-        rows = whole[row : row + len(value)]
+        rows = joint[row : row + len(value)]
         rows[(slice(None), *map(slice, value.shape[1:2]))] = value
         row += len(value)
-    return whole
+    return joint

@@ -1,4 +1,4 @@
-"""Local training of many clients at once: which samples they meet, and the steps that they take on them."""
+"""Local training of many clients at once: their minibatches, the rules of their steps, and the solver."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ Array = npt.NDArray[Any]
 BLOCK = 512  # samples on which one model is evaluated at a time
 EXECUTIONS = ("compiled", "batched", "sequential")  # the ways to compute; they agree up to rounding
 COMPILED: dict[Loss, float] = {cross_entropy: 0.0, squared_error: 2.0, half_squared_error: 1.0}
-"""The losses that are compiled; of a squared error the c of its slope c (z - y)."""
+"""The losses of the compiled loop, with the factor c of a squared error's derivative c (z - y); 0 for cross-entropy."""
 
-# Which samples
+# Minibatches
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """The samples that each of k rows meets at each step.
+    """The minibatches of k clients, each of which is a row.
 
-    `samples` (k, J, B) indexes the data set; `weight` (k, J, B) is each sample's share in its loss, 0 for padding, which
-    comes last; row i has `steps[i]` <= J steps. `draws` (k,) name the random numbers of each row's training, `clients`
-    (k,) are the rows' clients.
+    `samples` (k, J, B) are ids of the data set's samples. `weight` (k, J, B) is each sample's share in its minibatch's
+    loss; padding comes last and has 0. Row i has `steps[i]` <= J steps. `draws` (k,) seed the random numbers of a row's
+    training, such as dropout's. `clients` (k,) are the rows' client ids.
     """
 
     samples: Array
@@ -50,28 +50,28 @@ class BatchPlan:
 
 
 def steps_per_epoch(sizes: Array, batch_size: int | str) -> Array:
-    """Return the minibatches in one pass, ceil(m_k / B), the last short one kept; 1 for full batches."""
+    """Return the number of minibatches in one pass of each client: ceil(m_k / B), or 1 for full batches."""
     return np.ones_like(sizes) if batch_size == "full" else -(-sizes // int(batch_size))
 
 
 def asked_steps(settings: Settings, per_epoch: Array) -> Array:
-    """Return the local steps that settings ask of clients with `per_epoch` (k,) minibatches in a pass."""
+    """Return the local steps (k,) of a round by the settings, for clients with `per_epoch` (k,) minibatches in a pass."""
     if settings.local_steps is None:
         return settings.local_epochs * per_epoch
     return np.full_like(per_epoch, settings.local_steps)
 
 
 def samples_met(sizes: Array, steps: Array, batch_size: int | str) -> int:
-    """Return the samples in `steps` (k,) minibatches of clients of these sizes: whole passes, then full ones."""
+    """Return the number of samples in `steps` (k,) minibatches of clients of these sizes, summed over clients."""
     per_epoch = steps_per_epoch(sizes, batch_size)
     width = sizes if batch_size == "full" else int(batch_size)
     return int((steps // per_epoch * sizes + steps % per_epoch * width).sum())
 
 
 def minibatches(
-    data: FederatedData, ids: Array, steps: Array, batch_size: int | str, words: tuple[int, ...]
+    data: FederatedData, ids: Array, steps: Array, batch_size: int | str, key: tuple[int, ...]
 ) -> BatchPlan:
-    """Return `steps` (k,) minibatches of clients: each pass in a new order, a function of (`words`, client, pass) alone."""
+    """Return a plan of `steps` (k,) minibatches, in an order that depends on `key` (seed, round), client and pass."""
     sizes = data.sizes[ids]
     width = int(sizes.max()) if batch_size == "full" else min(int(batch_size), int(sizes.max()))
     per_epoch = steps_per_epoch(sizes, batch_size)
@@ -80,9 +80,9 @@ def minibatches(
     epoch = _counts_up(passes)
     segment = np.repeat(np.arange(len(row)), sizes[row])
     position = _counts_up(sizes[row])
-    key = randomness.bits("order", *words, ids[row][segment], epoch[segment], position)
-    order = (segment.astype(np.uint64) << np.uint64(40)) | (key >> np.uint64(24))
-    # 40 bits tie now and then, and how another sort breaks ties depends on the processor.
+    hashed = randomness.bits("order", *key, ids[row][segment], epoch[segment], position)
+    order = (segment.astype(np.uint64) << np.uint64(40)) | (hashed >> np.uint64(24))
+    # Keys of 40 bits tie now and then; only a stable sort breaks ties alike on all processors.
     shuffled = position[np.argsort(order, kind="stable")]
     row = row[segment]
     step = epoch[segment] * per_epoch[row] + position // width
@@ -92,22 +92,22 @@ def minibatches(
     real = np.zeros(samples.shape, bool)
     samples[row, step, slot] = data.train[data.offsets[ids[row]] + shuffled[kept]]
     real[row, step, slot] = True
-    draws = randomness.bits("draws", *words, ids)
+    draws = randomness.bits("draws", *key, ids)
     weight = real / np.maximum(real.sum(-1, keepdims=True), 1)
     return BatchPlan(samples, weight, steps, draws, ids)
 
 
 def full_pass(data: FederatedData, ids: Array, width: int = 256) -> BatchPlan:
-    """Return all samples of clients `ids` in blocks, each weighing 1 / m_k: gradients of F_k add up."""
+    """Return a plan of all samples of clients, each weighing 1 / m_k, so that a client's gradients sum to grad F_k."""
     sizes = data.sizes[ids]
     width = min(width, int(sizes.max()))
     steps = -(-sizes // width)
     row, position = np.repeat(np.arange(len(ids)), sizes), _counts_up(sizes)
     samples = np.zeros((len(ids), int(steps.max()), width), np.int64)
     weight = np.zeros(samples.shape)
-    where = (row, position // width, position % width)
-    samples[where] = data.train[data.offsets[ids[row]] + position]
-    weight[where] = 1 / sizes[row]
+    index = (row, position // width, position % width)
+    samples[index] = data.train[data.offsets[ids[row]] + position]
+    weight[index] = 1 / sizes[row]
     return BatchPlan(samples, weight, steps, clients=ids)
 
 
@@ -116,33 +116,33 @@ def _counts_up(lengths: Array) -> Array:
     return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
-# Which steps
+# Steps
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """SGD's rule for w from what a step follows: v <- momentum v + along, w <- w - lr v; without momentum nothing is kept."""
+    """SGD with momentum along the direction u of a step: v <- momentum v + u, w <- w - lr v."""
 
     momentum: float = 0.0
 
     @property
     def vectors(self) -> int:
-        """Return how many vectors are kept of each client."""
+        """Return the number of vectors (d,) that are kept of each client."""
         return int(self.momentum > 0)
 
     def begin(self, w: Tensor, rate: Any, memory: Memory) -> tuple[Tensor, Any]:
-        """Return the tensor (a, d) that `along` is to be added to, and the factor that comes before it."""
+        """Return the tensor (a, d) to which the step's direction is added, and the factor of the direction."""
         return (memory.moments[:, 0].mul_(self.momentum), 1.0) if self.momentum else (w, -rate)
 
     def end(self, w: Tensor, along: Tensor, rate: Any, memory: Memory) -> None:
-        """Move the weights w (a, d) in place, once `along` is complete."""
+        """Move the weights w (a, d) in place, once the direction has been added to `along` (a, d)."""
         if self.momentum:
             w.sub_(rate * along)
 
 
 @dataclass(frozen=True)
 class Adam(Optimizer):
-    """Adam's rule, as `torch.optim` has it: moments m, v of `along`, corrected for their start at 0; w <- w - lr m / (sqrt(v) + eps).
+    """Adam as in `torch.optim`: w <- w - lr m / (sqrt(v) + eps), with bias-corrected moments m and v.
 
     `decay` is AdamW's: w <- (1 - lr decay) w before each step.
     """
@@ -158,7 +158,7 @@ class Adam(Optimizer):
     def end(self, w: Tensor, along: Tensor, rate: Any, memory: Memory) -> None:
         (m, v), count = memory.moments.unbind(1), memory.taken.add_(1)
         first, second = (1 - beta**count for beta in self.betas)
-        # Products and sums apart: fused ones round otherwise in the last few weights of a row.
+        # Products and sums apart: fused ones round differently in the last weights of a row.
         m.mul_(self.betas[0]).add_((1 - self.betas[0]) * along)
         v.mul_(self.betas[1]).add_((1 - self.betas[1]) * along * along)
         w.mul_(1 - rate * self.decay)
@@ -167,29 +167,29 @@ class Adam(Optimizer):
 
 @dataclass(frozen=True)
 class Memory:
-    """What a rule keeps of k clients, changed in place: `moments` (k, vectors, d), and the steps `taken` so far (k, 1)."""
+    """The optimizer's state of k clients, changed in place: `moments` (k, vectors, d), and steps `taken` (k, 1)."""
 
     moments: Tensor
     taken: Tensor
 
     @classmethod
     def empty(cls, optimizer: Optimizer, start: Tensor) -> Memory:
-        """Return the memory of clients that begin at `start` (k, d)."""
+        """Return the state of clients before their first step from `start` (k, d): zeros."""
         k, d = start.shape
         taken = start.new_zeros(k, 1, dtype=torch.float64)
         return cls(start.new_zeros(k, optimizer.vectors, d), taken)
 
     def rows(self, which: Tensor | slice) -> Memory:
-        """Return some rows: a copy of ids, a view of a slice."""
+        """Return the state of some clients: a copy for ids, a view for a slice."""
         return Memory(self.moments[which], self.taken[which])
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How a step is taken: the `optimizer` moves w along clipped(direction(w, g + weight_decay w)) at rate `lr`.
+    """The rule of a local step: `optimizer` moves w along clipped(direction(w, g + weight_decay w)) at rate `lr`.
 
-    `lr` is one number, or (k, J): of each row and step. A direction longer than `clip_norm` is cut to that length.
-    `memory` is what the optimizer kept of the rows, None where they begin anew.
+    `lr` is a number, or (k, J) for each row and step. A direction longer than `clip_norm` is scaled down to it.
+    `memory` is the optimizer's state of the rows, None for a new one.
     """
 
     lr: float | Tensor
@@ -199,27 +199,27 @@ class Rule:
     memory: Memory | None = None
 
     def clipped(self, g: Tensor) -> Tensor:
-        """Return rows g (k, d), none longer than `clip_norm`."""
+        """Return rows g (k, d), those longer than `clip_norm` scaled down to it."""
         if self.clip_norm is None:
             return g
         return g * (self.clip_norm / g.norm(dim=1, keepdim=True)).clamp(max=1.0)
 
     def rates(self, start: Tensor) -> Tensor:
-        """Return the rate of each row at each step (k, J), or (k, 1) at all steps."""
+        """Return the learning rate of each row and step, (k, J), or (k, 1) if it is the same in all steps."""
         if isinstance(self.lr, torch.Tensor):
             return self.lr
-        # By way of float64: a rate above float32's range is infinite there, and the trial diverges.
+        # Through float64: a rate above float32's range becomes infinite, and the trial diverges.
         rate = torch.full((len(start), 1), self.lr, dtype=torch.float64)
         return rate.to(start.device, start.dtype)
 
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """Local steps of k rows from `start` (k, d) on a plan, by an optimizer along scale g + pull w + shift.
+    """The local training of k rows from `start` (k, d): steps of a plan along scale g + pull w + shift.
 
-    `lr` is (k, J), or (k, 1) for all steps, None where weights stay and a momentum adds up; `scale` and `pull` are (k, 1),
-    `shift` (k, d), None where all rows lack it, since 0 times an infinite weight is not 0. The weights after `marks`
-    (k, E) steps each, ascending from 1, are wanted; 0 is no mark.
+    `lr` is (k, J), or (k, 1) for all steps; None keeps the weights and only adds up the momentum. `scale` and `pull`
+    are (k, 1), `shift` is (k, d). `pull` and `shift` are None if all are 0, since 0 times infinity is not 0. After
+    `marks` (k, E) steps, ascending from 1, weights are recorded; 0 is no mark.
     """
 
     start: Tensor
@@ -236,28 +236,28 @@ class LocalTraining:
     def along(
         cls, form: Affine, start: Tensor, plan: BatchPlan, marks: Array, rule: Rule
     ) -> LocalTraining:
-        """Return the local training along an affine form from `start` (k, d), weight decay included."""
+        """Return the local training from `start` (k, d) along an affine direction, with weight decay added."""
         scale, pull, shift = column(form.scale, start)[:, None], None, None
         if isinstance(form.pull, torch.Tensor) or form.pull or rule.weight_decay:
             pull = column(form.pull, start)[:, None] + rule.weight_decay * scale
         if isinstance(form.shift, torch.Tensor) or form.shift:
             values = to_device(torch.as_tensor(form.shift, dtype=start.dtype), start.device)
             shift = values.expand_as(start).contiguous()
-        by = rule.optimizer, rule.memory
-        return cls(start, plan, marks, rule.rates(start), scale, pull, shift, *by)
+        optional = pull, shift, rule.optimizer, rule.memory
+        return cls(start, plan, marks, rule.rates(start), scale, *optional)
 
 
 Move = Callable[[Tensor, list[Tensor], slice, int, Memory], None]
-"""`move(w, parts, rows, step, memory)`: a step, counted from 0, of a group's first rows on weights w (a, d) and what is
-kept of them, in place; `parts` are gradients (a, size), one a parameter."""
+"""`move(w, parts, rows, step, memory)` takes a step, counted from 0, of a group's first rows. It changes weights w (a, d)
+and the optimizer's state in place. `parts` are gradients (a, size), one for each parameter."""
 _Step = tuple[slice, int, tuple[Tensor, Tensor, Tensor]]
-"""Rows of a group, the step that they take, and its minibatch: x, y, the samples' shares."""
-Answer = dict[str, Tensor]  # what a call gives for each of its rows, which are first
+"""The rows of a group that take a step, the step's number from 0, and its minibatch: x, y, the samples' weights."""
+Answer = dict[str, Tensor]  # results by name, each with a row for each row of the call
 Method = Callable[..., Answer]
 
 
 def executions(model: Model, settings: Settings, device: torch.device) -> list[str]:
-    """Return the possible executions of a run; the fastest, as measured, comes first."""
+    """Return the executions that are possible for a run, such as `batched`. The fastest, as measured, comes first."""
     ways, plain = ["sequential"], model.architecture.linear and not model.mixed
     if not model.network.why_alone:
         minibatch = math.inf if settings.batch_size == "full" else settings.batch_size
@@ -270,7 +270,7 @@ def executions(model: Model, settings: Settings, device: torch.device) -> list[s
 
 
 def execution(model: Model, settings: Settings, device: torch.device) -> str:
-    """Return the execution of a run: the one asked for, if possible. Raises `UserError` where `compiled` is not."""
+    """Return the settings' execution if possible, else the fastest. Raise `UserError` if `compiled` is impossible."""
     ways = executions(model, settings, device)
     if settings.execution == "compiled" and ways[0] != "compiled":
         rule = "execution is compiled, which is for SGD of linear models without two_sided on a CPU with numba"
@@ -279,11 +279,11 @@ def execution(model: Model, settings: Settings, device: torch.device) -> str:
 
 
 class Solver:
-    """Runs plans on a model and samples x (N, *shape), y (N,), in one of three executions.
+    """The solver of a run, which computes plans on a model and samples x (N, *shape), y (N,) in one of three ways.
 
-    Batched: `chunk` clients at a time as one tensor program (all by default). Sequential: one after the other on its
-    real samples only; the others' oracle. Compiled: as batched, but SGD of a linear model is one compiled loop
-    wherever a step is `Affine` and not clipped.
+    `batched` computes `chunk` clients at a time as one tensor program (default: all). `sequential` computes one client
+    after the other, without padding; tests compare the others with it. `compiled` is batched, except that SGD of a
+    linear model is one compiled loop if its direction is `Affine` and not clipped.
     """
 
     def __init__(
@@ -294,15 +294,15 @@ class Solver:
         self.chunk = 1 if self.sequential else chunk
 
     def once(self, make: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what `make` returns, plans or initial weights. Runs of a pack share it, so nobody may change it."""
+        """Return the result of `make(*arguments)`, which nobody may change, since the runs of a pack share it."""
         return make(*arguments)
 
     def call(self, method: Method, *rows: Any, width: int, shared: tuple[Any, ...] = ()) -> Answer:
-        """Return a method's answer on arguments with a row a client, of `width` samples; packs join equal `shared` ones."""
+        """Return a method's results on `rows` (with a row a client) and `shared`. Minibatches have `width` samples."""
         return method(self, *rows, *shared)
 
     def joins(self, width: int, slopes: bool = True) -> bool:
-        """Return whether computing rows of several runs in one call changes no bit, and so is allowed."""
+        """Return whether rows of several runs may be computed in one call, because this changes no bit."""
         like = self.y.new_empty(0, dtype=self.x.dtype)
         return self.execution == "batched" and self.model.exact(width, like, slopes)
 
@@ -315,9 +315,9 @@ class Solver:
         aligned: dict[str, Tensor],
         marks: Array | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Memory]:
-        """Take the plan's steps by `rule` from `start` (k, d); return the end points (k, d), the mean over all steps of the
-        minibatch loss, (), the weights after `marks` (k, E) steps each, ascending from 1, (k, E, d), and what the
-        optimizer keeps. `aligned` tensors (k, ...) reach `direction` with the rows they belong to.
+        """Return the weights (k, d) after the plan's steps by `rule` from `start` (k, d), the mean minibatch loss over
+        all steps, (), the weights after `marks` (k, E) steps each, (k, E, d), and the optimizer's state. Tensors
+        `aligned` (k, ...) reach `direction` with their rows.
         """
         marks = np.zeros((len(start), 0), np.int64) if marks is None else marks
         form = affine(direction, aligned) if rule.clip_norm is None else None
@@ -333,15 +333,17 @@ class Solver:
         return answer["w"], loss, answer["path"][:, : marks.shape[1]], memory
 
     def gradient(self, w: Tensor, plan: BatchPlan) -> tuple[Tensor, Tensor]:
-        """Return the sum over a plan of the gradients at w (k, d), with `full_pass` those of F_k, and their mean F_k, ()."""
-        none = np.zeros((len(w), 0), np.int64)
-        still = LocalTraining(w, plan, none, None, w.new_ones(len(w), 1), optimizer=Optimizer(1.0))
+        """Return the gradients (k, d) at w (k, d), summed over the minibatches of a plan, and the mean over clients of
+        the summed losses, (). With `full_pass` these are grad F_k and the mean of F_k.
+        """
+        marks = np.zeros((len(w), 0), np.int64)
+        still = LocalTraining(w, plan, marks, None, w.new_ones(len(w), 1), optimizer=Optimizer(1.0))
         answer = self.call(Solver.follow, still, width=plan.samples.shape[2])
         return answer["moments"][:, 0], answer["loss"].sum().to(w) / len(w)
 
     def follow(self, training: LocalTraining) -> Answer:
-        """Return end points `w` (k, d), a Memory's `moments` and `taken`, each row's sum of `loss` (k,), and `path`, w at the
-        marks (k, E, d).
+        """Return the results of a training: end points `w` (k, d), optimizer state `moments` and `taken`, summed
+        minibatch losses `loss` (k,), and `path`, the weights at the marks (k, E, d).
         """
         memory = training.memory or Memory.empty(training.optimizer, training.start)
         if self.execution == "compiled":
@@ -359,7 +361,7 @@ class Solver:
         moves: Callable[[Tensor], Move],
         memory: Memory,
     ) -> Answer:
-        """Do what `follow` does, by steps of any kind: those that `moves` gives for the rows of a group."""
+        """Return what `follow` returns, for any kind of step. `moves(ids)` is the function that moves rows `ids`."""
         path = start.new_empty(*marks.shape, start.shape[1])
         w, losses = torch.empty_like(start), start.new_zeros(len(start))
         draws = plan.draws if self.model.network.draws else None
@@ -381,8 +383,8 @@ class Solver:
                 move(now[rows], parts, rows, j, kept.rows(rows))
                 if marks.shape[1]:
                     row, mark = np.nonzero(marks[members[rows]] == j + 1)
-                    place = to_device(row, start.device)
-                    path[ids[place], to_device(mark, start.device)] = now[place]
+                    marked = to_device(row, start.device)
+                    path[ids[marked], to_device(mark, start.device)] = now[marked]
             w[ids], losses[ids] = now, loss
             memory.moments[ids], memory.taken[ids] = kept.moments, kept.taken
         return {"w": w, "loss": losses, "path": path, **vars(memory)}
@@ -390,43 +392,43 @@ class Solver:
     def _any_move(
         self, rule: Rule, lr: Tensor, direction: Direction, aligned: dict[str, Tensor], ids: Tensor
     ) -> Move:
-        """Return steps along any direction, on gradients in one piece."""
+        """Return the function that moves rows `ids` along any direction, from gradients in one piece."""
 
         def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, memory: Memory) -> None:
             g, at = torch.cat(parts, -1), ids[rows]
             rate = lr[at][:, min(j, lr.shape[1] - 1), None]
             if rule.weight_decay:
                 g = g.add_(w, alpha=rule.weight_decay)
-            here = {name: value[at] for name, value in aligned.items()}
-            step = rule.clipped(direction(w, g, **here))
-            along, by = rule.optimizer.begin(w, rate, memory)
-            rule.optimizer.end(w, along.add_(by * step), rate, memory)
+            tensors = {name: value[at] for name, value in aligned.items()}
+            step = rule.clipped(direction(w, g, **tensors))
+            along, factor = rule.optimizer.begin(w, rate, memory)
+            rule.optimizer.end(w, along.add_(factor * step), rate, memory)
 
         return move
 
     def _affine_move(self, training: LocalTraining, ids: Tensor) -> Move:
-        """Return steps of a training, on the gradients of one parameter after the other."""
+        """Return the function that moves rows `ids` along an affine direction, one parameter after the other."""
         optional = training.pull, training.shift, training.lr
         pull, shift, lr = (None if value is None else value[ids] for value in optional)
         scale = training.scale[ids]
 
         def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, memory: Memory) -> None:
             rate = 0.0 if lr is None else lr[rows, min(j, lr.shape[1] - 1), None]
-            along, by = training.optimizer.begin(w, rate, memory)
+            along, factor = training.optimizer.begin(w, rate, memory)
             if pull is not None:
-                along.add_(by * pull[rows] * w)
+                along.add_(factor * pull[rows] * w)
             if shift is not None:
-                along.add_(by * shift[rows])
-            by = by * scale[rows]
+                along.add_(factor * shift[rows])
+            factor = factor * scale[rows]
             for slot, part in zip(self.model.layout, parts, strict=True):
-                along[:, slot.start : slot.stop].addcmul_(part, by)
+                along[:, slot.start : slot.stop].addcmul_(part, factor)
             if lr is not None:
                 training.optimizer.end(w, along, rate, memory)
 
         return move
 
     def scored(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Answer:
-        """Return as `score` the weighted mean over a plan of the first of `scores` at each row of w (k, d), (k,)."""
+        """Return `score` (k,): the first of `scores` at weights w (k, d), a weighted mean over each client's samples."""
         totals = w.new_zeros(len(w))
         for _, ids, steps in self._groups(plan):
             now, sums = w[ids], w.new_zeros(len(ids))
@@ -438,9 +440,9 @@ class Solver:
         return {"score": totals}
 
     def evaluate(self, w: Tensor, ids: Array, scores: Scores) -> Answer:
-        """Return mean scores and mean loss on samples `ids`: () for w (d,), (k,) for w (k, d)."""
+        """Return mean scores and mean loss on samples `ids` by name: () for w (d,), (k,) for w (k, d)."""
         if w.dim() == 1 and self.joins(BLOCK, slopes=False):
-            # As a row of many, whatever others are evaluated with it.
+            # Computed as in a pack, so that its bits are the same without one.
             answer = self.call(Solver.means, w[None], width=BLOCK, shared=(ids, scores))
             return {name: value[0] for name, value in answer.items()}
         if w.dim() == 2 and self.sequential:
@@ -452,8 +454,8 @@ class Solver:
     def means(
         self, w: Tensor, ids: Array, scores: Scores, width: int = BLOCK, apart: bool = True
     ) -> Answer:
-        """Return `evaluate` in blocks of `width` samples; if `apart`, each row as if it were alone."""
-        # Else each block of a data set that lies label by label would have one label.
+        """Return what `evaluate` returns, in blocks of `width` samples; if `apart`, no row's bits depend on other rows."""
+        # Without shuffling, blocks of a data set sorted by label would have one label each.
         if len(ids) > width and not self.model.one_by_one:
             ids = randomness.generator("evaluation").permutation(ids)
         rows, total = w.shape[:-1], dict[str, Tensor]()
@@ -467,7 +469,7 @@ class Solver:
         return {metric: value / len(ids) for metric, value in total.items()}
 
     def _groups(self, plan: BatchPlan) -> Iterator[tuple[Array, Tensor, Iterator[_Step]]]:
-        """Yield the clients computed together, most steps first: rows in the plan (a,), these on the device, steps."""
+        """Yield each group of rows computed together, longest first: rows (a,), the same on the device, and steps."""
         device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
         ids, samples = to_device(order, device), to_device(plan.samples[order], device)
         weight = to_device(plan.weight[order], device, self.x.dtype)
@@ -482,7 +484,7 @@ class Solver:
     def _steps(
         self, steps: Array, widths: Array, samples: Tensor, weight: Tensor
     ) -> Iterator[_Step]:
-        """Yield each step of a group that has `steps` (a,), of real minibatches of `widths` (a, J)."""
+        """Yield the steps of a group whose rows have `steps` (a,), descending, and minibatches of `widths` (a, J)."""
         for j in range(int(steps[0])):
             rows = slice(0, int(np.searchsorted(-steps, -j)))
             cut: Any = (0, j, slice(widths[0, j])) if self.sequential else (rows, j)

@@ -1,8 +1,8 @@
 """Models: builders of PyTorch networks, computed as functions of a flat weight vector.
 
-A model is a frozen dataclass whose fields are the arguments of its name (`mlp(200,200)`) and whose `network` builds
-an `nn.Module` for samples of a shape. Weights are (d,) for one client or (k, d) for k, which `trials.models.base.Model`
-computes at once. A new model is one class of a few lines and one entry of `MODELS`.
+A model is a frozen dataclass whose fields are the arguments of its name (`mlp(200,200)`) and whose `network` builds an
+`nn.Module` for samples of a shape. Weights are (d,) for one client, or (k, d) for k clients, which
+`trials.models.base.Model` computes at once. A new model is one class of a few lines and one entry of `MODELS`.
 """
 
 from trials.common import names
@@ -27,7 +27,7 @@ MODELS: dict[str, type[Architecture]] = {
 
 
 def parse(text: str) -> Architecture:
-    """Return the model a name stands for; raises `UserError` on an unknown name or a bad argument."""
+    """Return the model of a name such as `mlp(200,200)`; raise `UserError` for an unknown name or a bad argument."""
     if named(text):
         return OwnModel.at(text)
     model: Architecture = names.parse("model", text, MODELS)

@@ -1,4 +1,4 @@
-"""Models: networks of PyTorch as functions of a flat weight vector, of one client or of k clients."""
+"""Models: PyTorch networks as functions of a flat weight vector, for one client or for k clients at once."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from trials.models.network import EVALUATION, GRADIENT, STEP, Network, RunningSt
 from trials.scoring.losses import Loss, cross_entropy
 
 Array = npt.NDArray[Any]
-ROWS = 7  # clients on which it is tried whether a client's bits depend on who is computed with it
+ROWS = 7  # clients in the test of whether a client's bits depend on those computed with it
 
 
 class Slot(NamedTuple):
-    """One parameter tensor inside the flat vector: its name, place, shape and layer (from 0)."""
+    """The place of one parameter in the flat weight vector (`start` to `stop`), with its name, shape and layer."""
 
     name: str
     start: int
@@ -32,24 +32,22 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class Architecture:
-    """What an entry of `MODELS` is: a builder of networks, whose fields are the arguments of its name."""
+    """A builder of networks, such as an entry of `MODELS`. Its fields are the arguments of its name."""
 
     summary: ClassVar[str]
     """The first line of the class's docstring."""
     linear: ClassVar[bool] = False
-    """Whether outputs are W x + b with nothing but W (C, p) and b (C,), in this order."""
+    """Whether outputs are W x + b with W (C, p) and b (C,) as the only parameters, in this order."""
 
     def __init_subclass__(cls) -> None:
         cls.summary = (cls.__doc__ or "").partition("\n")[0]
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        """Return the network for samples of `shape`, parameters in order of use; raise `UserError` for no fit."""
+        """Return the network for samples of `shape`, with parameters in order of use; raise `UserError` if none fits."""
         raise NotImplementedError
 
     def fitted(self, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
-        """Return the network for samples of a shape. It is called with weights and holds none. `frozen` keeps BatchNorm's
-        statistics as they were made.
-        """
+        """Return the network for samples of `shape`. `frozen` keeps BatchNorm's statistics at their initial values."""
         return _skeleton(self, shape, classes)
 
 
@@ -60,17 +58,17 @@ def _skeleton(architecture: Architecture, shape: tuple[int, ...], classes: int) 
     network = Network(module, shape)
     network.why_alone = getattr(module, "why_alone", "")
     network.channels_last = any(p.dim() == 4 for p in network.trained.values())
-    # What begins by flattening the last dimensions goes on so with those of k clients (`perceptron`).
+    # A network that begins by flattening the last dimensions takes k clients' samples too (`perceptron`).
     network.takes_rows = getattr(next(module.children(), None), "start_dim", 0) < 0
     return network
 
 
 class Model:
-    """A network fitted to a data set's shape: its layout, initial weights, losses, gradients.
+    """A network for a data set's samples, with its layout, initial weights, losses and gradients.
 
     `d` is the number of weights. `layout` gives each parameter's place in the flat vector. `mixed` computes layers in
-    bfloat16; weights and gradients stay float32. `statistics` are BatchNorm's running ones, or None. `one_by_one` is
-    true when a sample's outputs do not depend on the rest of its batch.
+    bfloat16, while weights and gradients stay float32. `statistics` are BatchNorm's running statistics, or None.
+    `one_by_one` is true if a sample's outputs do not depend on the rest of its batch.
     """
 
     def __init__(
@@ -97,13 +95,13 @@ class Model:
 
     @property
     def batched_up_to(self) -> float:
-        """Return the largest minibatch at which a CPU is faster at k clients at once: of convolutions, small ones only."""
+        """Return the largest minibatch size at which a CPU computes k clients at once faster than one after the other."""
         if not any(len(slot.shape) > 2 for slot in self.layout):
             return inf
         return 16.0 if self.d < 150_000 else 0.0
 
     def check(self, x: Array) -> None:
-        """Raise `UserError` for samples x (N, *shape) that it cannot read: unknown tokens."""
+        """Raise `UserError` if the model cannot read samples x (N, *shape), such as token ids outside its vocabulary."""
         check = None if self.network.make else getattr(self.network.module, "check", None)
         if check is not None:
             check(x)
@@ -116,9 +114,9 @@ class Model:
         }
 
     def initial(self, ids: Array, seed: int, weights: str = "default") -> Array:
-        """Return initial weights (k, d) of clients `ids` (k,): U(-r, r) with r = 1 / sqrt(fan in) for the weights and the
-        bias of a layer, PyTorch's default; the fan in is the length of a weight's row. `glorot` has r = sqrt(6 / (fan in
-        + fan out)), `he` sqrt(6 / fan in), both no biases at first. A person's network starts as it is made, under a seed.
+        """Return initial weights (k, d) of clients `ids` (k,): U(-r, r) with r = 1 / sqrt(fan in) for weights and
+        biases, as in PyTorch. The fan in is the length of a weight's row. `glorot` has r = sqrt(6 / (fan in + fan
+        out)), `he` r = sqrt(6 / fan in), both with zero biases. A user's network starts as it is built under a seed.
         """
         if self.network.make is not None:
             starts = []
@@ -140,15 +138,11 @@ class Model:
         return w
 
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
-        """Return the outputs (b, C) of weights (d,) on samples (b, *shape), or (k, b, C) of k clients' (k, d) and (k,
-        b, *shape).
-        """
+        """Return outputs (b, C) of w (d,) on samples x (b, *shape), or (k, b, C) of w (k, d) on x (k, b, *shape)."""
         return self.outputs(self.views(w), x)
 
     def outputs(self, p: Mapping[str, Tensor], x: Tensor, purpose: str = EVALUATION) -> Tensor:
-        """Return outputs as `logits` does, from the named parameters, for one of the purposes of
-        `trials.models.network`.
-        """
+        """Return the outputs as `logits` does, from named parameters, for a purpose: STEP, GRADIENT or EVALUATION."""
         like, tracked = next(iter(p.values())), dict[str, Tensor]()
         if (kept := self.statistics) is not None:
             tracked = kept.evaluating(like) if purpose == EVALUATION else kept.training(like)
@@ -164,9 +158,9 @@ class Model:
     def gradient_parts(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor, draw: int | None = None
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the weighted loss F_i = sum_b weight_ib loss(x_ib, y_ib) of each client, (k,) or (), and its gradients,
-        each slot of the layout apart, (k, size) or (size,). Weights (k, b) or (b) are 0 for padding, of which one
-        client has none. `draw` seeds the random numbers of a training step, if any.
+        """Return each client's loss F_i = sum_b weight_ib loss(x_ib, y_ib), (k,) or (), and its gradient in parts, one
+        (k, size) or (size,) for each parameter. `weight` (k, b) or (b,) is 0 for padding, which a single client does
+        not have. `draw` seeds a training step's random numbers; None computes a gradient without them.
         """
         if w.dim() == 2 and self.architecture.linear and self.loss is cross_entropy:
             return self._closed_form(w, x, y, weight)
@@ -181,7 +175,7 @@ class Model:
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
         """Return `gradient_parts` of softmax(W x + b): dF/dz = weight (softmax(z) - onehot(y)), dF/dW = dz' x, dF/db =
-        sum_b dz. A single client takes the general way, which so checks this one.
+        sum_b dz. A single client takes autograd instead, with which tests compare this.
         """
         (matrix, bias), x, label = self.views(w).values(), x.flatten(2), y.unsqueeze(-1)
         with self._precision(w):
@@ -193,8 +187,8 @@ class Model:
             return losses, [torch.bmm(dz.transpose(1, 2), x).flatten(1), dz.sum(1)]
 
     def exact(self, width: int, like: Tensor, slopes: bool = True) -> bool:
-        """Return whether a client's outputs, or its gradients (`slopes`), have the same bits whoever is computed with it. It is
-        tried once for each `width` of minibatches, dtype and device.
+        """Return whether a client's outputs, or its gradients (`slopes`), have the same bits whichever clients are
+        computed with it. This is tested once for each minibatch `width`, dtype, device and number of threads.
         """
         key = width, slopes, like.dtype, like.device, torch.get_num_threads()
         if key not in self.network.exact:
@@ -209,14 +203,14 @@ class Model:
                     return self.gradients(w[rows], x[rows], y[rows], weight[rows])[1]
                 return self.logits(w[rows], x[rows].contiguous())
 
-            whole, pair = computed(slice(0, ROWS)), computed(slice(1, 3))
+            joint, pair = computed(slice(0, ROWS)), computed(slice(1, 3))
             singly = torch.cat([computed(slice(row, row + 1)) for row in range(ROWS)])
-            self.network.exact[key] = torch.equal(whole, singly) and torch.equal(whole[1:3], pair)
+            self.network.exact[key] = torch.equal(joint, singly) and torch.equal(joint[1:3], pair)
         return self.network.exact[key]
 
     def bytes_a_client(self, width: int, like: Tensor) -> int:
-        """Return the memory of one of k clients in a batched step of `width` samples, with weights like these: five
-        vectors (start, gradient and its parts, direction, momentum), the samples and what the backward pass keeps.
+        """Return the bytes of one of k clients in a batched step of `width` samples, with weights like `like`: five
+        vectors (start, gradient and its parts, direction, momentum), the samples, and what the backward pass keeps.
         """
         kept, flat = [prod(self.shape)], like.new_zeros(self.d)
         weights = flat.untyped_storage().data_ptr()

@@ -1,4 +1,4 @@
-"""A network of PyTorch that is called with weights, for one client or for k at once, and holds none of a run."""
+"""PyTorch networks that are called with weights, for one client or for k clients at once, instead of holding them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 from trials.common.tensors import Tensor, nn, torch
 
 STEP, GRADIENT, EVALUATION = "step", "gradient", "evaluation"
-"""The purposes of a call: a training step, a gradient over all of a client's data, an evaluation. The
-first draws random numbers, such as dropout's; in the first two BatchNorm normalises by the batch."""
+"""The purposes of a forward pass: a training step, a gradient on a client's full data, an evaluation. Only a step draws
+random numbers, such as dropout's. BatchNorm normalises by the batch except in evaluation."""
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 Values = dict[str, Tensor]  # tensors by their names in a module
 
 
 class Network:
-    """A module for samples of one shape. `network(tensors, x, purpose)` returns outputs (b, C), or (k, b, C) of k
-    clients; `tensors` has the module's names.
+    """A module for samples of one shape, called with weights: `network(tensors, x, purpose)`.
 
-    `make(seed)` returns a new module, for models that set their own initial weights. `trained` are the parameters with a
-    gradient, `tracked` BatchNorm's running statistics (none if `frozen`). Whoever builds it sets `draws` (a step draws
-    random numbers) and `why_alone`, the reason why clients are computed one after the other ("": they are not).
+    `tensors` are named as in the module. `make(seed)` builds a new module, for models that set their own initial
+    weights. `trained` are the parameters with a gradient. `tracked` are BatchNorm's running statistics, none if
+    `frozen`. The builder sets `draws` (a step draws random numbers) and `why_alone`, the reason why clients are
+    computed one after the other, or "" if they are computed at once.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Network:
         self._constants: dict[Any, Values] = {}
         self.trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
         kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-        module.train()  # who keeps a BatchNorm from training has constants of it
+        module.train()  # a BatchNorm that a module keeps from training is constant
         norms = {n: m for n, m in module.named_modules() if isinstance(m, kinds) and m.training}
         self._norms: list[Any] = list(norms.values())
         self.tracked: Values = {}
@@ -52,7 +52,7 @@ class Network:
     def __call__(
         self, tensors: Mapping[str, Tensor], x: Tensor, purpose: str = EVALUATION
     ) -> Tensor:
-        """Return the outputs, in the module's own dtype."""
+        """Return outputs (b, C) of samples x (b, *shape), or (k, b, C) of k clients', in the module's own dtype."""
         if purpose != self._purpose:
             self.module.train(purpose == STEP)
             for norm in self._norms:
@@ -62,7 +62,7 @@ class Network:
         if alone and self.channels_last and x.device.type == "cpu":
             # A CPU convolves in half the time with the channels innermost.
             if x.shape[1] == 1 and x.is_contiguous():
-                # One memory for both layouts, told by strides.
+                # With one channel both layouts have the same memory, and differ in strides.
                 height, width = x.shape[2:]
                 x = x.as_strided(x.shape, (height * width, 1, width, 1))
             else:
@@ -79,9 +79,7 @@ class Network:
         return outputs
 
     def constants(self, like: Tensor) -> Values:
-        """Return the module's parameters and buffers that are neither trained nor running statistics, in the dtype and
-        on the device of `like`.
-        """
+        """Return all parameters and buffers but the trained and running ones, in the dtype and on the device of `like`."""
         key = like.device, like.dtype
         if key not in self._constants:
             everything = [*self.module.named_parameters(), *self.module.named_buffers()]
@@ -94,13 +92,13 @@ class Network:
 
 
 def _by_batch(norm: Any, args: tuple[Tensor, ...]) -> None:
-    """Choose what BatchNorm normalises by: the batch, or its running statistics where a channel has a single value."""
+    """Make BatchNorm normalise by the batch, unless in evaluation or where a channel has a single value."""
     norm.training = norm.by_batch and args[0].numel() > args[0].shape[1]
 
 
 @contextmanager
 def seeded(seed: int | None, device: torch.device | None = None) -> Iterator[None]:
-    """Draw PyTorch's random numbers from a seed, then restore their state. None: change nothing."""
+    """Seed PyTorch's random numbers inside the context, then restore their state. None changes nothing."""
     if seed is None:
         yield
         return
@@ -110,10 +108,10 @@ def seeded(seed: int | None, device: torch.device | None = None) -> Iterator[Non
 
 
 class RunningStatistics:
-    """BatchNorm's running statistics: the `server`'s, used in evaluation, and in a round those of the training clients.
+    """BatchNorm's running statistics: the `server`'s, for evaluation, and each training client's, within a round.
 
-    A client's begin each round at the server's. Each forward pass in training moves them: s <- (1 - a) s + a s_batch,
-    with BatchNorm's momentum a. At the end the server takes their mean, by FedAvg's weights.
+    A client's statistics start each round at the server's. Each forward pass in training moves them by BatchNorm's
+    momentum a: s <- (1 - a) s + a s_batch. At the end of the round the server takes their mean by aggregation weights.
     """
 
     def __init__(self, initial: Values) -> None:
@@ -122,33 +120,31 @@ class RunningStatistics:
         self._at_work: Values | None = None
 
     def begin(self) -> None:
-        """Begin a round, in which nobody has trained yet."""
+        """Begin a round, in which no client has trained yet."""
         self._clients, self._at_work = {}, None
 
     def work(self, client: int, like: Tensor) -> None:
-        """Use this client's statistics in the next forward passes; `like` gives their dtype and device."""
+        """Use this client's statistics in the next forward passes, in the dtype and on the device of `like`."""
         if client not in self._clients:
             self._clients[client] = {name: v.to(like, copy=True) for name, v in self.server.items()}
         self._at_work = self._clients[client]
 
     def training(self, like: Tensor) -> Values:
-        """Return the statistics that a forward pass in training changes in place: those of the client at work, or nobody's."""
+        """Return the statistics that a training pass changes in place: the current client's, or a spare copy."""
         if self._at_work is None:
             return {name: value.to(like, copy=True) for name, value in self.server.items()}
         return self._at_work
 
     def evaluating(self, like: Tensor) -> Values:
-        """Return the server's statistics, as a forward pass takes them."""
+        """Return the server's statistics, in the dtype and on the device of `like`."""
         return {name: value.to(like) for name, value in self.server.items()}
 
     def end(self, weights: Callable[[Tensor], Tensor]) -> None:
-        """End a round: the server's statistics become the clients' mean by `weights(ids)`, or stay where nobody has
-        trained.
-        """
+        """End a round: the server's statistics become the clients' mean by `weights(ids)`, if any client has trained."""
         ids = sorted(self._clients)
         if ids:
             share = weights(torch.tensor(ids)).double().cpu()
-            means = dict(self.server)  # the former ones may be in a checkpoint
+            means = dict(self.server)  # a copy, since the former ones may be in a checkpoint
             for name in means:
                 each = torch.stack([self._clients[i][name].double().cpu() for i in ids])
                 means[name] = torch.tensordot(share, each, 1)

@@ -1,8 +1,8 @@
-"""Third parties' networks: any `torch.nn.Module`, computed from a client's flat weights.
+"""Users' networks: any `torch.nn.Module`, computed from a client's flat weights.
 
-`my.py:make` names a function `make(shape, classes)` that returns the module. Its parameters are trained, by their names;
-all else is constant, but for BatchNorm's running statistics (`RunningStatistics`). Fitting it to a shape tries how to
-compute it: if clients at once do not give the numbers of each alone, they are computed one by one.
+`my.py:make` names a function `make(shape, classes)` that returns the module. Its parameters are trained, and all else
+is constant, except for BatchNorm's running statistics (`RunningStatistics`). When it is fitted to a shape, tests decide
+how it is computed. If clients at once do not give the numbers of each alone, they are computed one by one.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from trials.models.network import EVALUATION, GRADIENT, STEP, Network, seeded
 
 Make = Callable[..., Any]
 TORCHVISION = "torchvision:"
-TRIED = 4  # samples that a module is tried on, of zeros and ones, which pixels and tokens may be
+TRIED = 4  # samples on which a module is tested: zeros and ones, valid as pixels and as tokens
 
 
 def located(make: Make) -> str:
-    """Return the name of a function that makes a module; raise `UserError` where it is not one of a file."""
+    """Return the name, such as `mine.py:make`, of a function that builds a module; raise `UserError` if no file has it."""
     place, name = inspect.getmodule(make), getattr(make, "__qualname__", "")
     file = getattr(place, "__file__", None)
     if not file or getattr(place, name, None) is not make or isinstance(make, nn.Module):
@@ -38,13 +38,13 @@ def located(make: Make) -> str:
 
 @dataclass(frozen=True)
 class OwnModel(Architecture):
-    """A module by its name, `FILE.py:make(width=32)`, `package.module:make` or `torchvision:NAME`."""
+    """A user's model by its name: `FILE.py:make(width=32)`, `package.module:make` or `torchvision:NAME`."""
 
     name: str
 
     @classmethod
     def at(cls, text: str) -> OwnModel:
-        """Return the module as a person names it; a file's path is made absolute. No code runs."""
+        """Return the model of a name as a user writes it, with a file's absolute path. The user's code does not run."""
         bare, arguments = names.split(text)
         place, _, function = bare.rpartition(":")
         if place.endswith(".py"):
@@ -53,7 +53,7 @@ class OwnModel(Architecture):
         return cls(f"{place}:{function}" + (f"({arguments.strip()})" if arguments else ""))
 
     def function(self) -> Any:
-        """Return the function or class that makes the module; raise `UserError` where there is none."""
+        """Return the function or class that builds the module; raise `UserError` if there is none."""
         bare, _ = names.split(self.name)
         if self.name.startswith(TORCHVISION):
             return partial(torchvision_network, bare.removeprefix(TORCHVISION))
@@ -64,7 +64,7 @@ class OwnModel(Architecture):
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """Return the arguments of a name, `(width=32)`, as Python's literals; raise `UserError` for others."""
+    """Return the keyword arguments in a name such as `make(width=32)`; raise `UserError` unless they are literals."""
     try:
         call = ast.parse(f"f({names.split(text)[1] or ''})", mode="eval").body
         if not isinstance(call, ast.Call) or call.args or not all(k.arg for k in call.keywords):
@@ -76,7 +76,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **more: Any) -> nn.Module:
-    """Return a classifier of torchvision, untrained, for images of `shape`; raise `UserError` where there is none."""
+    """Return an untrained classifier of torchvision for images of `shape`; raise `UserError` if there is none."""
     from trials.datasets.torchvision_import import torchvision
     from trials.models.torch_modules import ForImages
 
@@ -87,15 +87,13 @@ def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **more:
         rule = f"is for images (1 or 3, height, width), not {shape}, and weights are not downloaded"
         raise UserError(f"model torchvision:{name} {rule}: load them in my.py:make")
     if name in ("googlenet", "inception_v3"):
-        # Their second outputs are for training with a loss of their own.
+        # Their auxiliary outputs would need a loss of their own.
         more = {"aux_logits": False, "init_weights": True, **more}
     return ForImages(name, torchvision.models.get_model(name, num_classes=classes, **more), shape)
 
 
-def _made(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
-    """Return the module that a call makes under a seed; raise `UserError` where it makes none, or one that cannot be
-    trained.
-    """
+def _built(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
+    """Return the module that `make` builds under a seed; raise `UserError` if it is no module of float32 parameters."""
     call = partial(make, shape, classes, **_arguments(name))
     with seeded(seed >> 1), torch.device("cpu"):
         module = plugins.tried(f"model {name}({shape}, {classes})", call)
@@ -110,8 +108,8 @@ def _made(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: int
 
 @lru_cache(maxsize=8)
 def _fitted(name: str, make: Make, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
-    """Return the module for samples of `shape` with how it is computed; raise `UserError` where it does not do."""
-    build = partial(_made, name, make, shape, classes)
+    """Return the module as a `Network`, after tests of how to compute it; raise `UserError` if one fails."""
+    build = partial(_built, name, make, shape, classes)
     network, draw = Network(build(0), shape, build, frozen), torch.Generator().manual_seed(0)
     x = torch.randint(0, 2, (TRIED, *shape), generator=draw).float()
     call = partial(numbers, network, x, EVALUATION)
@@ -121,7 +119,7 @@ def _fitted(name: str, make: Make, shape: tuple[int, ...], classes: int, frozen:
         raise UserError(f"model {name} must give a tensor {size}, not {tuple(outputs.shape)}")
     if not name.startswith(TORCHVISION):
         plugins.tried(f"model {name}", partial(check_module, network, x, f"model {name}: "))
-    # Whether a training step draws shows in the state of PyTorch's generator.
+    # A training step that draws random numbers changes the state of PyTorch's generator.
     with seeded(1), torch.no_grad():
         before = torch.get_rng_state()
         statistics = {name: value.clone() for name, value in network.tracked.items()}
@@ -137,7 +135,7 @@ def _fitted(name: str, make: Make, shape: tuple[int, ...], classes: int, frozen:
 
 
 def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> list[Tensor]:
-    """Return outputs and gradients of a network that is called with weights, by default its module's, under one seed."""
+    """Return outputs and gradients of a network called with weights, by default its module's, under a fixed seed."""
     trained = {name: tensors.get(name, p) for name, p in network.trained.items()}
     leaves = {name: p.detach().clone().requires_grad_() for name, p in trained.items()}
     statistics = {name: value.clone() for name, value in network.tracked.items()}
@@ -149,19 +147,19 @@ def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> lis
 
 
 def slopes(outputs: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return the gradients of the mean square of the outputs, a loss that any task has."""
+    """Return the gradients of the outputs' mean squares, summed over samples: a loss that suits any task."""
     loss = outputs.double().square().mean(-1).sum()
     return torch.autograd.grad(loss, parameters, materialize_grads=True)
 
 
 def _by_sample(network: Network, x: Tensor, purpose: str) -> bool:
     """Return whether a sample's outputs do not depend on the rest of its batch."""
-    whole, part = numbers(network, x, purpose)[0], numbers(network, x[:2], purpose)[0]
-    return close(part, whole[:2])
+    outputs, part = numbers(network, x, purpose)[0], numbers(network, x[:2], purpose)[0]
+    return close(part, outputs[:2])
 
 
 def _why_alone(network: Network, x: Tensor) -> str:
-    """Return why clients are computed one by one; "" if two at once give the numbers of each alone."""
+    """Return why clients are computed one by one; "" if two clients at once give the numbers of each alone."""
     if network.draws:
         return "it draws random numbers in training, such as dropout's"
     if not _by_sample(network, x, GRADIENT):
@@ -174,17 +172,17 @@ def _why_alone(network: Network, x: Tensor) -> str:
             at_once = numbers(network, torch.stack([x, x.flip(0)]), GRADIENT, **both)
     except Exception as error:
         return f"torch.func.vmap cannot: {str(error).split('. ')[0].strip()}"
-    right = map(torch.stack, zip(*alone, strict=True))
-    return "" if all(map(close, at_once, right)) else "torch.func.vmap gives other numbers"
+    expected = map(torch.stack, zip(*alone, strict=True))
+    return "" if all(map(close, at_once, expected)) else "torch.func.vmap gives other numbers"
 
 
 def check_module(network: Network, x: Tensor, where: str = "") -> None:
-    """Raise `UserError` where a module is not a function of weights, samples and PyTorch's random numbers, or where
-    outputs or gradients, in training or evaluation mode, differ from PyTorch's.
+    """Raise `UserError` unless a module is a function of weights, samples and PyTorch's random numbers, whose outputs
+    and gradients equal PyTorch's in training and evaluation mode.
     """
 
-    def demand(right: bool, problem: str) -> None:
-        if not right:
+    def demand(holds: bool, problem: str) -> None:
+        if not holds:
             raise UserError(where + problem)
 
     assert network.make is not None
@@ -205,9 +203,9 @@ def check_module(network: Network, x: Tensor, where: str = "") -> None:
         rule = "it keeps state outside its parameters, or draws random numbers elsewhere than from torch"
         other = "it gives other outputs for the same weights, samples and torch.manual_seed in"
         demand(all(map(_same, once, again)), f"{other} {mode}: {rule}")
-        right = pytorchs(first, x.clone(), purpose == STEP, network.frozen)
+        expected = pytorchs(first, x.clone(), purpose == STEP, network.frozen)
         wrong = "called with given weights it has other outputs or gradients than by itself"
-        demand(all(map(close, once, right)), f"{wrong}, in {mode}")
+        demand(all(map(close, once, expected)), f"{wrong}, in {mode}")
     weights = {name: p.detach() for name, p in network.trained.items()}
     outputs = network({**network.constants(x), **network.tracked, **weights}, x)
     rule = "it trains tensors that are not its parameters: keep layers in attributes, tensors in nn.Parameter"
@@ -215,7 +213,7 @@ def check_module(network: Network, x: Tensor, where: str = "") -> None:
 
 
 def pytorchs(module: nn.Module, x: Tensor, training: bool, frozen: bool) -> list[Tensor]:
-    """Return outputs and gradients of a module as PyTorch computes them."""
+    """Return outputs and gradients of a module as PyTorch itself computes them."""
     module.train(training)
     for child in module.modules():
         if frozen and isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):

@@ -1,7 +1,7 @@
-"""The models of the papers: builders of networks. ReLU everywhere but at the outputs, which are linear.
+"""The models of the papers: builders of networks, with ReLU everywhere but at the linear outputs.
 
-`suite list models` shows the first line of a class. Dropout is left out: a gradient here is a function of
-weights and samples alone, so that k clients at once equal one after the other.
+`suite list models` shows the first line of each class's docstring. Dropout is left out, so that a gradient is a
+function of weights and samples alone, and k clients at once equal one after the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trials.models.base import Architecture
 
 
 def dense(row: nn.Sequential, *widths: int) -> nn.Sequential:
-    """Add fully connected layers of these widths to a row, with ReLU between: `hidden1`, ..., `out`."""
+    """Append fully connected layers of these widths to `row`, with ReLU between, as `hidden1`, ..., `out`; return it."""
     from trials.models.torch_modules import ClientLinear  # a class of torch's
 
     *hidden, last = pairwise(widths)
@@ -31,7 +31,7 @@ def dense(row: nn.Sequential, *widths: int) -> nn.Sequential:
 
 
 def perceptron(shape: tuple[int, ...], *widths: int) -> nn.Sequential:
-    """Return fully connected layers on flat samples, which take k clients' at once."""
+    """Return fully connected layers on flattened samples, which also take the samples of k clients at once."""
     return dense(nn.Sequential(nn.Flatten(-len(shape))), prod(shape), *widths)
 
 
@@ -66,15 +66,15 @@ def convolved(
     *widths: int,
     average: bool = False,
 ) -> nn.Sequential:
-    """Return convolutions (maps, kernel side, padding), each followed by ReLU and 2x2 pooling, max-pooling unless
-    `average`, then fully connected layers of these widths; raise `UserError` where they leave nothing of an image.
+    """Return convolutions (maps, kernel side, padding), each with ReLU and 2x2 max-pooling (or `average`), followed by
+    fully connected layers of these widths. Raise `UserError` if they leave nothing of an image of `shape`.
     """
     row, (channels, height, width) = nn.Sequential(), _image(model, shape)
     for i, (maps, kernel, padding) in enumerate(convolutions, 1):
         row.add_module(f"conv{i}", nn.Conv2d(channels, maps, kernel, padding=padding))
         if average:
             row.extend([nn.ReLU(), nn.AvgPool2d(2)])
-        else:  # the largest of four is rectified rather than the four: the same number for less
+        else:  # ReLU after pooling gives the same numbers as before it, for less work
             row.extend([nn.MaxPool2d(2), nn.ReLU()])
         lost = kernel - 1 - 2 * padding
         channels, height, width = maps, (height - lost) // 2, (width - lost) // 2
@@ -92,7 +92,7 @@ def _image(model: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 class LeNet5(Architecture):
     """LeNet-5 without padding (SAFL Table II), images of 16x16 and more
 
-    44,426 weights at 28x28x1 with 10 classes. Average pooling as printed; the activation is not stated, ReLU is taken.
+    44,426 weights at 28x28x1 with 10 classes. Average pooling as printed. The activation is not stated; ReLU is used.
     """
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -103,7 +103,7 @@ class LeNet5(Architecture):
 class LeNet5FedAgg(Architecture):
     """LeNet-5 of FedAgg: images padded to 32x32, max-pooling, 32 second maps
 
-    Conv 5x5, pool 2x2, conv 5x5, pool 2x2, 800 = 5x5x32, 120, 84, C (VII-A5). Not stated are the first maps (6 as LeNet's
+    Conv 5x5, pool 2x2, conv 5x5, pool 2x2, 800 = 5x5x32, 120, 84, C (VII-A5). The first maps are not stated (6 as LeNet's
     own; 16 is the other reading). 113,482 weights at 28x28x1 with 26 classes.
     """
 
@@ -128,8 +128,8 @@ class McMahanCNN(Architecture):
 class Cifar10CNN(Architecture):
     """CIFAR10-CNN of FedAgg: three padded 3x3 convolutions, 512; no dropout
 
-    With max-pooling, then 1024 (4x4x64), 512, C. Only the last of the widths is stated (by 4x4x64): 32, 64, 64 is taken.
-    Two dropout layers of unstated place and rate are left out. 586,250 weights at 32x32x3 with 10 classes.
+    With max-pooling, then 1024 (4x4x64), 512, C. Of the widths only the last is stated (by 4x4x64); 32, 64, 64 are used.
+    Two dropout layers of unstated position and rate are left out. 586,250 weights at 32x32x3 with 10 classes.
     """
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -164,9 +164,7 @@ class VGGLight(Architecture):
 
 
 def stacked_lstm(shape: tuple[int, ...], *sizes: int) -> nn.Module:
-    """Return the LSTM of FedProx's code (Li et al. 2020); `sizes` are the vocabulary, the embedding's width, the units
-    and the classes.
-    """
+    """Return the LSTM of FedProx's code (Li et al. 2020); `sizes` are vocabulary, embedding width, units and classes."""
     from trials.models.torch_modules import StackedLSTM
 
     if len(shape) != 1:
@@ -188,8 +186,8 @@ class CharLSTM(Architecture):
 class SentLSTM(Architecture):
     """sentiment of words (Sent140): embedding, LSTM 2 x 256
 
-    There the embedding is GloVe's, frozen; here it starts at random and is trained. Ids are 0..vocabulary-1, as in the data
-    set `sent140(vocabulary)`. The code's linear layer of 30 units between LSTM and output is left out.
+    The embedding starts at random and is trained; in FedProx's code it is GloVe's, frozen. Ids are 0..vocabulary-1, as in
+    the data set `sent140(vocabulary)`. That code's linear layer of 30 units between LSTM and output is left out.
     """
 
     vocabulary: int = bounded(10000, 1)

@@ -1,4 +1,4 @@
-"""Classes that derive from torch's, in a file of their own because torch takes two seconds to import."""
+"""Classes that derive from PyTorch's. They have a file of their own, because torch takes two seconds to import."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torch.nn import functional as F
 
 from trials.common.errors import UserError
 
-SIDES = (None, 64, 224, 299)  # of images, the data's own first: the smallest that is taken
+SIDES = (None, 64, 224, 299)  # sides to which images are scaled (None: not), smallest first
 
 
 class BatchedLinear(torch.autograd.Function):
-    """x w' + b of k clients. Its gradient in w has the memory layout of w, which saves a copy."""
+    """The function x w' + b for k clients. Its gradient in w has the memory layout of w, which saves a copy."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-        """Return (k, b, o) of x (k, b, i), w (k, o, i), b (k, o)."""
+        """Return outputs (k, b, o) of inputs x (k, b, i), weights w (k, o, i) and biases b (k, o)."""
         ctx.save_for_backward(x, w)
         return torch.baddbmm(b.unsqueeze(1), x, w.transpose(1, 2))
 
@@ -32,17 +32,17 @@ class BatchedLinear(torch.autograd.Function):
 
 
 class ClientLinear(nn.Linear):
-    """`torch.nn.Linear`, which takes k clients' weights and samples (k, b, i) as well."""
+    """A `torch.nn.Linear` that also takes the weights (k, o, i) and samples (k, b, i) of k clients."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return outputs (b, o), or of k clients (k, b, o)."""
+        """Return outputs (b, o) of x (b, i), or (k, b, o) of k clients' x (k, b, i)."""
         w, b = self.weight, self.bias
         if w.dim() == 2:
             return F.linear(x, w, b)
         if not (x.stride(0) or x.requires_grad or w.requires_grad):
             # All clients' weights on the same samples, which are then read once.
-            same = F.linear(x[0], w.flatten(0, 1), b.flatten())
-            return same.unflatten(-1, b.shape).transpose(0, 1)
+            shared = F.linear(x[0], w.flatten(0, 1), b.flatten())
+            return shared.unflatten(-1, b.shape).transpose(0, 1)
         outputs: Tensor = BatchedLinear.apply(x, w, b)
         return outputs
 
@@ -50,8 +50,8 @@ class ClientLinear(nn.Linear):
 class StackedLSTM(nn.Module):
     """An embedding of token ids (b, t), two LSTM layers, and a layer on the last position's output: logits (b, C).
 
-    A layer has one weight (4h, i + h) on [x_t; h_(t-1)] and one bias (4h), as TensorFlow's cells do; their constant 1 on
-    the forget gate is left out, so that one rule starts all weights.
+    A layer has one weight (4h, i + h) on [x_t; h_(t-1)] and one bias (4h), as TensorFlow's cells do. Their constant 1
+    on the forget gate is left out, so that one rule initialises all weights.
     """
 
     why_alone = "PyTorch's LSTM is fused for one client"
@@ -71,22 +71,22 @@ class StackedLSTM(nn.Module):
             raise UserError(f"token ids must be 0..{size - 1}, but there are {low} to {high}")
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the logits of ids that were checked, once for all samples: a GPU's answer has to be waited for."""
+        """Return logits (b, C) of token ids x (b, t). Their range is not checked here, since that waits for the GPU."""
         h = self.embedding(x.long())
         for layer in (self.lstm1, self.lstm2):
             w, b, inputs = layer.weight, layer.bias, h.shape[-1]
-            nothing = h.new_zeros(1, len(h), w.shape[1] - inputs)
+            zeros = h.new_zeros(1, len(h), w.shape[1] - inputs)
             weights = [w[:, :inputs], w[:, inputs:], b, torch.zeros_like(b)]
             if w.is_cuda:  # cuDNN refuses parts of a matrix
                 weights = [weight.contiguous() for weight in weights]
             # cuDNN keeps what a backward pass needs in training mode only.
-            how = True, 1, 0.0, w.requires_grad, False, True
-            h = torch.lstm(h, (nothing, nothing), weights, *how)[0]
+            options = True, 1, 0.0, w.requires_grad, False, True
+            h = torch.lstm(h, (zeros, zeros), weights, *options)[0]
         return self.out(h[:, -1])
 
 
 class ForImages(nn.Module):
-    """A network for colour images: one channel is given three times, and `side` is what they are scaled to."""
+    """A wrapper of a network for colour images, which repeats a single channel and scales images to `side` pixels."""
 
     def __init__(self, name: str, network: nn.Module, shape: tuple[int, ...]) -> None:
         super().__init__()
@@ -109,10 +109,10 @@ class ForImages(nn.Module):
 
 
 class TrainedModel(nn.Module):
-    """A trained model as a module: the outputs (b, C) of samples (b, *shape), logits, or the one output of a regression.
+    """A trained model as a module: it returns logits (b, C) of samples (b, *shape), or the one output of a regression.
 
-    Its parameters are those of its state dict and can be trained further. They share one flat vector, as in the run that
-    they come from, so that outputs are that run's to the last bit. BatchNorm's running statistics are buffers.
+    Its parameters are those of its state dict and can be trained further. They share one flat vector, as in the run
+    that trained them, so that outputs equal that run's to the last bit. BatchNorm's running statistics are buffers.
     """
 
     def __init__(self, model: Any, tensors: dict[str, Tensor]) -> None:
@@ -132,6 +132,6 @@ class TrainedModel(nn.Module):
                 owner.register_buffer(leaf, value.clone())
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs (b, C) of samples x (b, *shape), which are taken in the weights' dtype."""
+        """Return outputs (b, C) of samples x (b, *shape), which are converted to the weights' dtype."""
         tensors = dict(self.named_parameters()) | dict(self.named_buffers())
         return self.fitted.outputs(tensors, x.to(self.dtype))

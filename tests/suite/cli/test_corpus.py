@@ -72,7 +72,7 @@ Did you mean 'max'?          | constraints: {uploaded_bytes: {maxi: 1}}
 init=own                     | {algorithms: [fedavg, folb], search: {init: {choices: [common, own]}}}
 settings.val_fraction        | settings: {val_fraction: 0}
 optimizer=adam               | {algorithms: [scaffold], settings: {optimizer: adam}}
-momentum is sgd's            | settings: {optimizer: adam, momentum: 0.5}
+momentum needs optimizer sgd  | settings: {optimizer: adam, momentum: 0.5}
 Did you mean 'momentum'?     | {trials: 0, algorithms: [fedavg, fedavg], search: {momentun: {low: 0.1}}}
 low=5, high=1                | search: {lr: {low: 5.0}}
 low is 0.0, but must be above 0 | search: {lr: {low: 0.0}}
