@@ -18,7 +18,7 @@ KEPT = 2**28  # bytes of freed memory that a process keeps for its next tensors
 
 
 def named(name: str) -> torch.device:
-    """Return the device of a name such as `cpu` or `cuda:1`, even if this machine lacks it; raise `UserError` for other types."""
+    """Return the device of a name such as `cpu` or `cuda:1`, even one that this machine lacks; raise `UserError` for others."""
     with suppress(RuntimeError):
         if name.partition(":")[0] in DEVICES:
             return torch.device(name)

@@ -69,7 +69,7 @@ def file_of(text: str) -> Path | None:
 
 
 def _sha256(text: str, content: bytes | None = None) -> str:
-    """Return the SHA-256 of `content`, by default of the named file as it is now. A module without a file is hashed by name."""
+    """Return the SHA-256 of `content`, by default of the named file as it is now, or of a module's name if it has no file."""
     if content is None:
         file = file_of(text)
         content = _place(text).encode() if file is None else file.read_bytes()

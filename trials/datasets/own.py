@@ -67,7 +67,7 @@ class Own(DatasetFamily):
         """Return the data as they are stored: arrays, tables or a `Dataset`, for `dataset_of` to convert."""
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Return the data as a `Dataset`. Raise `UserError` with the rule that the data break, or with the reader's exception."""
+        """Return the data as a `Dataset`. Raise `UserError` with the rule that the data break, or the reader's exception."""
         try:
             return plugins.tried(
                 "reading it",
@@ -261,7 +261,7 @@ def _numbers(key: str, value: Any) -> Array:
 
 
 def from_arrays(content: Mapping[str, Any], task: str | None) -> Dataset:
-    """Return the data set of arrays x_train, y_train, x_test, y_test [, client_train]; raise `UserError` with the broken rule."""
+    """Return the data set of arrays x_train, y_train, x_test, y_test [, client_train]; raise `UserError` if a rule is broken."""
     if set(content) - {CLIENT} != set(ARRAYS):
         present_keys = ", ".join(map(str, content)) or "nothing"
         raise UserError(f"must hold {', '.join(ARRAYS)} [, {CLIENT}], but holds {present_keys}")

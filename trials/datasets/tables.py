@@ -148,7 +148,7 @@ def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
 
 
 def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
-    """Return the columns that are not features, by role: target, client, test. Raise `UserError` for missing or wrong names."""
+    """Return the columns of the target, clients and test rows, by role. Raise `UserError` for missing or wrong names."""
     if options.target is None:
         raise UserError("a table needs the column to predict: target=COLUMN")
     named = {"target": options.target, "client": options.client, "test": options.test}

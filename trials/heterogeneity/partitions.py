@@ -229,7 +229,7 @@ class GaussianSizes(Partition):
 
     @abstractmethod
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        """Yield the labels of one device after another, out of those `present` in the data. Draws are lazy: after the sizes."""
+        """Yield the labels of each device, out of those `present` in the data. They are drawn lazily, after all sizes."""
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         present = np.flatnonzero(stocks(y))
