@@ -77,9 +77,7 @@ def _sha256(text: str, content: bytes | None = None) -> str:
 
 
 def hashes(*names: str) -> dict[str, str]:
-    """Return the SHA-256 of the code by its name, for the names that load third-party code. If a file ran in this process,
-    the content that ran is hashed.
-    """
+    """Return the SHA-256 of each name that loads third-party code: of the content that ran here, or else of the file now."""
     ran = {name: _ran.get(module_name(_place(name))) for name in filter(named, names)}
     return {name: _sha256(name, content) for name, content in ran.items()}
 
@@ -93,9 +91,7 @@ def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
 
 
 def imported(text: str, what: str) -> ModuleType:
-    """Return the module that a name loads; a file that has changed since it ran is run again. Raise `UserError` where the
-    import fails; `what` says in the message what the module is for.
-    """
+    """Return the module that a name loads; run its file again if it has changed. Raise `UserError` if the import fails."""
     place = text.rpartition(":")[0]
     if not place.endswith(".py"):
         return tried(f"{what} {text}: {place}", partial(importlib.import_module, place))

@@ -96,9 +96,7 @@ class Published:
             yield from sorted(contents.items())
 
     def report(self, root: Path) -> dict[str, Any]:
-        """Return the state of the file: its `name`, `path`, `expected` checksum, the one `found` (None if the file is absent),
-        and whether it is `sound`, that is, whether the two agree.
-        """
+        """Return the file's `name` and `path`, the checksums `expected` and `found` (None: absent), and whether it is `sound`."""
         expected = f"md5 {self.md5}" if self.md5 else "content that loads"
         path, content = self.find(root), None
         if path is not None:
@@ -161,9 +159,8 @@ class DatasetFamily(ABC):
         return [file.report(data_root(root)) for file in self.published]
 
     def fetch(self, root: str | None) -> Path:
-        """Download absent files, check all, and return the data root.
-
-        Raise `UserError` with the file, its expected checksum and the one found. A file with wrong content is left as it is.
+        """Download absent files, check all, and return the data root. Raise `UserError` with the expected checksum and the one
+        found for a file with wrong content, which is left as it is.
         """
         folder = data_root(root)
         for file in self.published:
@@ -197,9 +194,7 @@ def data_root(root: str | None) -> Path:
 def drawn_of_each(
     group: Array, rng: np.random.Generator, number: Callable[[Array], Array]
 ) -> Array:
-    """Return a random mask (N,) bool of samples: from groups of `sizes` (g,) it draws `number(sizes)` samples each. `group`
-    (N,) says which group a sample belongs to.
-    """
+    """Return a random mask (N,) bool with `number(sizes)` samples of each group; `group` (N,) is each sample's group."""
     order = rng.permutation(len(group))
     _, k, sizes = np.unique(group[order], return_inverse=True, return_counts=True)
     nth = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # within its group

@@ -75,9 +75,8 @@ class FedDCSynthetic(DatasetFamily):
     """FedDC's synthetic: 20 devices, 5 classes; alpha=0: one W for all, beta=0: one input distribution.
 
     FedDyn and FedUmf (Fig. A5) use it too. Each device has 200 samples of 30 features, drawn as in `Synthetic`, except that
-    alpha = 0 gives all devices the same W, b ~ N(0, 1), and beta = 0 gives them v_k = 0. Our reading: the authors' code has
-    a flag for each, which their runs set at 0. Their test set is the training set. Here a tenth of each device's samples is
-    test.
+    alpha = 0 gives all devices the same W, b ~ N(0, 1), and beta = 0 gives them v_k = 0. (The authors' code has a flag for
+    each.) The authors test on the training set; here a tenth of each device's samples is test.
     """
 
     kind = "generated features"
@@ -124,9 +123,7 @@ def _fedprox_sizes(seed: int, devices: int) -> Array:
 def _devices(
     stream: str, seed: int, sizes: Array, device: Callable[[np.random.Generator], Law]
 ) -> Dataset:
-    """Return the data set of devices with the given `sizes` (n,). `device(rng)` draws v, W and b of one device. A tenth of
-    each device's samples is test.
-    """
+    """Return the data set of devices of `sizes` (n,), a tenth of each test; `device(rng)` draws v, W and b of one device."""
     parts = []
     for k, size in enumerate(sizes):
         rng = randomness.generator(stream, seed, k)

@@ -264,9 +264,7 @@ CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijk
 
 
 def character_ids(texts: list[str], length: int) -> Array:
-    """Return the token of each character, (n, length) uint8. Raise `ValueError` for a text of another length, or with a
-    character that is not in `CHARACTERS`.
-    """
+    """Return the token of each character, (n, length) uint8; raise `ValueError` for another length or an unknown character."""
     codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
     table = np.full(128, 255, np.uint8)
     table[np.frombuffer(CHARACTERS.encode(), np.uint8)] = np.arange(len(CHARACTERS))

@@ -229,9 +229,7 @@ def _compared(dataset: Dataset) -> Dataset:
 
 
 def pair_arrays(train: Any, test: Any) -> dict[str, Any]:
-    """Return the arrays x_train, y_train, x_test and y_test of two torch Datasets with samples (x, y). Each sample is read
-    once, in order. Raise `UserError` for other samples.
-    """
+    """Return x_train, y_train, x_test and y_test of two torch Datasets of pairs (x, y); raise `UserError` for other items."""
     arrays: dict[str, Any] = {}
     for part, samples in (("train", train), ("test", test)):
         try:
@@ -248,9 +246,7 @@ def pair_arrays(train: Any, test: Any) -> dict[str, Any]:
 
 
 def _numbers(key: str, value: Any) -> Array:
-    """Return the numbers under a `key` such as x_train as an array; raise `UserError` for anything else. A tensor may have any
-    precision or device. Labels of shape (N, 1) become (N,).
-    """
+    """Return the numbers under `key` as an array; raise `UserError` for anything else. Labels of shape (N, 1) become (N,)."""
     if hasattr(value, "detach"):  # NumPy has neither bfloat16 nor gradients
         value = value.detach().cpu()
         value = value.float() if value.is_floating_point() else value

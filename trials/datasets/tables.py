@@ -90,9 +90,7 @@ def ask(column: str, problem: str) -> UserError:
 
 
 def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataFrame, Options]:
-    """Join two tables (train, test), with a new column that marks the test rows, and return the options that name it. Return
-    a single table and its options as they are. Raise `UserError` if the two have different columns.
-    """
+    """Return a single table as it is, or two (train, test) joined, with options that name a new column of test rows."""
     if len(parts) == 1:
         return parts[0], options
     if set(parts[0]) != set(parts[1]) or options.test != NONE.test:
@@ -103,17 +101,15 @@ def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataF
 
 
 def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
-    """Return a table's rows as samples. Numbers are standardised by the training rows; an absent number becomes their mean.
-    A column of words becomes an indicator for each word in the training rows, also for "absent". Real targets are
-    standardised too.
+    """Return a table's rows as samples. Numbers are standardised by the training rows, and an absent number becomes the mean.
+    Words become indicators of the training rows' words, of which "absent" is one. Real targets are standardised, too.
     """
     table = table.rename(columns=str)
     special = _named_columns(table, options)
     decisions = []
     # A feature may be absent. A target, a client or a test mark may not.
-    needed = table[list(special.values())]
-    blank = needed.astype(str).replace(r"\s+", "", regex=True) == ""
-    absent = (needed.isna() | blank).any(axis=1)
+    named = table[list(special.values())]
+    absent = (named.isna() | (named.astype(str).replace(r"\s+", "", regex=True) == "")).any(axis=1)
     if absent.any():
         columns, rows = ", ".join(special.values()), f"{absent.sum()} of {len(table)} rows"
         if options.rows is None:
@@ -234,9 +230,7 @@ def _features(
 
 
 def _number_problem(column: str, x: Array, test: Array) -> str:
-    """Return why a column of numbers `x` (N,) may be no feature; "" if there is no doubt. A row number, for example, reveals
-    the label in a file that is sorted by label.
-    """
+    """Return why a column of numbers `x` (N,) may be no feature, as a row number is none; "" if there is no doubt."""
     if (np.abs(x) > LARGEST).any() or np.isnan(x[~test]).all():
         return "holds an infinite number, or none in the training rows"
     x = x[~np.isnan(x)]
@@ -285,9 +279,8 @@ def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
 
 
 def _words(column: pd.Series[Any], options: Options) -> Array:
-    """Return a column's words (N,), "" for an absent one; numbers, such as those of clients, become text. Raise `UserError`
-    for other values. Raise it also for words that differ by blanks, case or signs alone, but not for a pandas category or a
-    column in the option `keep`.
+    """Return a column's words (N,), "" for an absent one; numbers become text. Raise `UserError` for other values, and for
+    words that differ by blanks, case or signs alone, unless the column is a pandas category or in the option `keep`.
     """
     title, kind = str(column.name), pd.api.types.infer_dtype(column, skipna=True)
     if (clients := _numbers(column, exact=True)) is not None:

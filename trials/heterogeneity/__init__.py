@@ -72,9 +72,7 @@ class Heterogeneity:
     def local_steps(
         self, planned: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return the local steps (k,) that clients `ids` (k,) do in a round, where the study plans `planned` (k,) steps and
-        `per_epoch` (k,) steps are one epoch.
-        """
+        """Return the clients' local steps (k,) in a round, for a plan of `planned` (k,), where `per_epoch` (k,) are an epoch."""
         for modifier in self.modifiers:
             arguments = planned, per_epoch, ids, round_index, seed
             planned = plugins.hook(modifier, "local_steps", np.ndarray, *arguments)
@@ -106,9 +104,7 @@ class Heterogeneity:
 
 
 def parse(text: str) -> Heterogeneity:
-    """Return the heterogeneity level of a text. Raise `UserError` for an unknown name, a wrong argument, or a modifier that
-    is repeated or does not go with the partition.
-    """
+    """Return the level that a text spells; raise `UserError` for an unknown name, a wrong argument or a wrong combination."""
     first, *rest = names.split_top(text, "+")
     level, partition = PARTITIONS.read(first)
     parsed: dict[str, tuple[str, Modifier]] = {}

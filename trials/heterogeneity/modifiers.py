@@ -24,9 +24,7 @@ from trials.heterogeneity.partitions import (
 
 
 class Modifier:
-    """The base of modifiers: a frozen dataclass that overrides some of the methods below, which by default change nothing.
-    `ids` (k,) are client ids.
-    """
+    """The base of modifiers: a frozen dataclass that overrides some of these methods, which change nothing by default."""
 
     summary = ""
     changes_work = False  # whether clients do unequal work, `system` in `Algorithm.unsupported`
@@ -207,9 +205,8 @@ class System(Modifier):
 
 @dataclass(frozen=True)
 class Speed(Modifier):
-    """The modifier `+speed`: a local step takes device k exp(sigma z_k) simulated seconds in every round, z_k ~ N(0, 1).
-
-    A round takes as long as its slowest client, unless the algorithm says otherwise.
+    """The modifier `+speed`: a local step takes device k exp(sigma z_k) simulated seconds in every round, z_k ~ N(0, 1). A
+    round takes as long as its slowest client, unless the algorithm says otherwise.
     """
 
     summary = "a local step of device k takes LogNormal(0, sigma) simulated seconds"
@@ -225,9 +222,8 @@ class Speed(Modifier):
 
 @dataclass(frozen=True)
 class Dropout(Modifier):
-    """The modifier `+dropout`: a selected device does not answer with probability `rate`; it neither trains nor sends.
-
-    Its state stays as it was. If no device would answer, the one with the largest uniform number does.
+    """The modifier `+dropout`: a selected device does not answer with probability `rate`; it neither trains nor sends, and its
+    state stays as it was. If no device would answer, the one with the largest uniform number does.
     """
 
     summary = "a selected device does not answer with probability rate"

@@ -25,10 +25,8 @@ Rng = np.random.Generator
 
 
 class Partition(ABC):
-    """The base of partitions: a frozen dataclass whose `assign` gives each client its samples (examples/own_partition.py).
-
-    A partition that also has a method `assign_sizes` (`trials.heterogeneity.modifiers.TakesSizes`) can be followed by
-    `+sizes(lognormal(sigma))`.
+    """The base of partitions: a frozen dataclass whose `assign` gives each client its samples (examples/own_partition.py). One
+    with a method `assign_sizes` too (`trials.heterogeneity.modifiers.TakesSizes`) can be followed by `+sizes(lognormal(s))`.
     """
 
     summary = ""
@@ -36,9 +34,7 @@ class Partition(ABC):
 
     @abstractmethod
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
-        """Return indices into the labels `y` (N,) for each client. `owner` (N,) holds each sample's owner, None if unknown.
-        Raise `UserError` if these samples cannot be partitioned so.
-        """
+        """Return indices into labels `y` (N,) for each client; `owner` (N,) are known owners. Raise `UserError` on a misfit."""
 
 
 @dataclass(frozen=True)

@@ -69,9 +69,7 @@ class Checkpoint:
         self._cost = self._last - started
 
     def load(self) -> dict[str, Any] | None:
-        """Return the saved state; None without a file. Raise `StorageError` if the file cannot be read, or if it is damaged;
-        a damaged file is renamed to end in `.damaged`.
-        """
+        """Return the saved state, None without a file; raise `StorageError` if it is unreadable, or damaged (it is renamed)."""
         try:
             with self._system.open_input_stream(str(self._path)) as file:
                 content = file.read()

@@ -33,9 +33,7 @@ CARD, SERVER, CLIENTS = "model.json", "model.pt", "clients.pt"
 
 
 class ModelCard(BaseModel):
-    """The description of a saved model: its run's `spec`, the sample's `shape`, and the final `scores`. `code` is the SHA-256
-    of the model's third-party code, None without such code.
-    """
+    """The description of a saved model. `scores` are the final ones; `code` is the SHA-256 of its third-party code, if any."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -134,7 +132,7 @@ def read(folder: Path, model: str | None = None) -> SavedModel:
         plugins.refuse_changed({spec.model: card.code}, what)
     server, clients = _loaded(card, folder / SERVER), _loaded(card, folder / CLIENTS)
     if server is None and clients is None:
-        raise UserError(f"{what} has a {CARD}, but neither {SERVER} nor {CLIENTS}")
+        raise UserError(f"{what}: both {SERVER} and {CLIENTS} are missing")
     return SavedModel(card, server, clients)
 
 

@@ -88,9 +88,7 @@ class Simulation:
         return self.history[-1]
 
     def _evaluation(self) -> dict[str, float]:
-        """Return an entry of `history`: the scores of the algorithm's models (those of the ranked one without a prefix), the
-        algorithm's own metrics, losses, times and counters.
-        """
+        """Return a new entry of `history`; scores have their model's name as a prefix, except those of the ranked model."""
         started, fed = time.perf_counter(), self.fed
         (_, ranked), *others = self.scored().items()
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
@@ -118,9 +116,7 @@ class Simulation:
         return {**entry, **fed.counters}
 
     def scored(self) -> Scored:
-        """Return the models to evaluate by name, the ranked one first. Raise `UserError` unless each has shape (d,), or (k, d)
-        as `Devices`.
-        """
+        """Return the models to evaluate, the ranked one first; raise `UserError` unless (d,), or (k, d) for `Devices`."""
         models: Scored = hook(self.algorithm, "scored", dict, self.state, self.fed)
         for name, model in models.items():
             several, d = isinstance(model, Devices), self.fed.d
@@ -223,9 +219,7 @@ class Simulation:
 
 
 def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return a model's scores on the samples `ids`, by metric. For `Devices` these are the weighted mean of their models'
-    scores and, of the ranked metric, the smallest and the largest score.
-    """
+    """Return a model's scores on samples `ids`; for `Devices` weighted means, and the extremes of "accuracy" or "mse"."""
     if isinstance(model, torch.Tensor):
         return {k: float(v) for k, v in fed.evaluate(model, ids).items()}
     each = fed.evaluate(model.models, ids)
@@ -237,9 +231,7 @@ def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, f
 
 
 def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dict[str, float]:
-    """Return a model's scores on test and validation samples, such as `test_accuracy`; with the setting `score_training` also
-    on training samples.
-    """
+    """Return scores on test, validation and, with the setting `score_training`, training samples, such as `test_accuracy`."""
     entry: dict[str, float] = {}
     parts = {"test": fed.data.test, "val": fed.data.val}
     if fed.settings.score_training:

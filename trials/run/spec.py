@@ -129,9 +129,7 @@ def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "ii
 
 
 def _conditions(settings: Settings, level: str) -> dict[str, str]:
-    """Return all keys of `Algorithm.unsupported` that apply to settings and level, with their descriptions: `setting=value`
-    for each setting, `setting` if it is not the default, and `system` if devices do unequal work.
-    """
+    """Return the keys of `Algorithm.unsupported` that apply to settings and level, each with its text for messages."""
     uneven = heterogeneity.parse(level).changes_work
     conditions = {"system": f"{level}, where devices do unequal work"} if uneven else {}
     for key, value in settings.model_dump().items():
@@ -182,8 +180,7 @@ _PACK = TypeAdapter(dict[str, TrialConfig])
 
 
 def packed(configs: Mapping[str, TrialConfig]) -> dict[str, str]:
-    """Return Ray Tune's `config` for trials by id."""
-    # One string, since Tune copies, flattens and prints all values of its config.
+    """Return Ray Tune's `config` for trials by id: one string, since Tune copies and prints all values of a config."""
     return {PACK: _PACK.dump_json(dict(configs), exclude_defaults=True).decode()}
 
 

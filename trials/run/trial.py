@@ -69,9 +69,7 @@ def _refuse_more_than_memory(needed: float, what: str) -> None:
 
 
 def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
-    """Return the model of a spec for a data set. Raise `UserError` if it does not suit data, settings or device, or is too
-    large for memory.
-    """
+    """Return the model of a spec for a data set; raise `UserError` if it does not suit data, settings, device or memory."""
     s, size = spec.settings, (dataset.shape, dataset.classes)
     loss = losses.resolve(s.loss, dataset.task.metric)
     model = Model(models.parse(spec.model), *size, loss, s.dtype == "bf16", s.buffers)
@@ -104,9 +102,8 @@ def run(
     memory: float | None = None,
     halved: dict[str, int] | None = None,
 ) -> tuple[Simulation, FederatedData]:
-    """Run a trial to its end in this process, and return the simulation and its data. `memory` (bytes) limits the clients that
-    are computed at once; `halved` repeats a recorded change of their number. Raise `UserError` if the device is unusable or
-    has too little memory.
+    """Run a trial to its end in this process; return its simulation and data. `memory` (bytes) limits the clients computed at
+    once; `halved` repeats a recorded cut of their number. Raise `UserError` if the device is unusable or its memory too small.
     """
     usable(device)
     try:

@@ -18,9 +18,7 @@ Scores = Callable[[Tensor, Tensor], dict[str, Tensor]]
 
 
 def classification(logits: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Return for each sample, (...), whether the most probable class is right ("accuracy") and, if there are more than 5
-    classes, whether one of the five most probable classes is right ("top5_accuracy").
-    """
+    """Return for each sample whether the most probable class is right and, above 5 classes, whether one of the top 5 is."""
     hits = logits.topk(min(5, logits.shape[-1]), dim=-1).indices == y[..., None]
     scores = {"accuracy": hits[..., 0]}
     return {**scores, "top5_accuracy": hits.any(-1)} if logits.shape[-1] > 5 else scores
