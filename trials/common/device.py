@@ -18,7 +18,7 @@ KEPT = 2**28  # bytes of freed memory that a process keeps for its next tensors
 
 
 def named(name: str) -> torch.device:
-    """Return the device of a name such as `cpu` or `cuda:1`, even one that this machine lacks; raise `UserError` for others."""
+    """Return the torch device of a name. The machine may lack it, but raise `UserError` unless its type is `cpu` or `cuda`."""
     with suppress(RuntimeError):
         if name.partition(":")[0] in DEVICES:
             return torch.device(name)
@@ -81,7 +81,7 @@ def take_part(share: float) -> None:
 
 def budgets(device: torch.device, held: float = 0.0) -> tuple[float, float]:
     """Return two limits in bytes: for clients that are computed at once, and for their state tables (n, d) on the device. They
-    are 2 GiB and infinity on a CPU. On a GPU they are 3/4 and 1/4 of this process's share of it, less the `held` bytes.
+    are 2 GiB and infinity on a CPU. On a GPU they are 3/4 and 1/4 of this process's share of memory, less `held` bytes.
     """
     # Free memory is not read: no bit may depend on what else runs on the machine.
     if device.type != "cuda":

@@ -10,7 +10,7 @@ OWN = Path("/proc/self/cgroup")  # the file that names this process's group
 
 
 def usable_cpus() -> int:
-    """Return the smallest limit on processors by CPU affinity, control groups and the SLURM job; at least 1."""
+    """Return how many processors this process may use: the least limit by affinity, control groups and SLURM; at least 1."""
     linux = hasattr(os, "sched_getaffinity")
     limits: list[float] = [len(os.sched_getaffinity(0)) if linux else os.cpu_count() or 1]
     for text in _limits("cpu.max"):

@@ -32,7 +32,7 @@ def number(kind: type[N], text: str) -> N:
 _BARE = r".+\.py:\w+|[A-Za-z_][\w.]*:\w+|[A-Za-z_][\w-]*"
 _NAME = re.compile(rf"\s*({_BARE})\s*(?:\((.*)\))?\s*", re.DOTALL)
 _RECORDED = re.compile(r"[\w./: -]{1,250}")
-_hints = cache(get_type_hints)  # else it takes most of the time of parsing a name
+_hints = cache(get_type_hints)  # cached, since it takes most of the time of parsing a name
 
 
 class LabelSet(frozenset[int]):

@@ -77,7 +77,7 @@ def _sha256(text: str, content: bytes | None = None) -> str:
 
 
 def hashes(*names: str) -> dict[str, str]:
-    """Return the SHA-256 of each name that loads third-party code: of the content that ran here, or else of the file now."""
+    """Return the SHA-256 of each name's third-party code: of the content that ran in this process, or else of the file."""
     ran = {name: _ran.get(module_name(_place(name))) for name in filter(named, names)}
     return {name: _sha256(name, content) for name, content in ran.items()}
 

@@ -16,7 +16,7 @@ FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 def bits(stream: str, *words: Any) -> npt.NDArray[np.uint64]:
-    """Return 64 random bits for each element of the integers `words`, broadcast together, in the named stream."""
+    """Return 64 random bits for each element of the broadcast integers `words`; each `stream` name gives other bits."""
     state = np.full(1, zlib.crc32(stream.encode()), np.uint64)
     for word in words:
         z = (state * GOLDEN) ^ (np.atleast_1d(word).astype(np.uint64) + GOLDEN)
@@ -30,7 +30,7 @@ def bits(stream: str, *words: Any) -> npt.NDArray[np.uint64]:
 
 
 def uniform(stream: str, *words: Any) -> npt.NDArray[np.float64]:
-    """Return uniform numbers in [0, 1), one for each element of the integers `words`, broadcast together."""
+    """Return uniform numbers in [0, 1), one for each element of the broadcast integers `words`; each `stream` has others."""
     return (bits(stream, *words) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 

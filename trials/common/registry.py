@@ -96,7 +96,7 @@ class Registry(dict[str, type[T]]):
         return f"{resolved(path, f'{self.kind} file')}:{class_name}" if file else name
 
     def defined(self, path: str) -> list[str]:
-        """Run a file and return the names of the classes of this kind that it defines, in order."""
+        """Run a file, and return the names of those classes that it defines and that derive from `base`, in order."""
         module = plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)
         defined = []
         for value in vars(module).values():

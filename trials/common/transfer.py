@@ -29,8 +29,8 @@ def to_device(
 
 
 def distinct(ids: Tensor, device: torch.device) -> tuple[npt.NDArray[Any], Any, Any]:
-    """Return the distinct `ids` in ascending order, the index of each one's first occurrence in `ids` (k,), and the indices
-    that restore `ids` from the distinct ones. Both kinds of index are on the device.
+    """Return the distinct `ids` in ascending order. With them return, on the device, the index of each one's first occurrence
+    in `ids` (k,), and the indices (k,) that restore `ids`.
     """
     array = ids.numpy()
     if (array[1:] > array[:-1]).all():

@@ -49,8 +49,8 @@ class Published:
     """A published file, or a folder of files with one of the `suffixes`, identified by the MD5 of its unpacked content.
 
     `path`, relative to the data root, is where the file or folder lies. Beside it a packed copy may lie instead (.gz,
-    .tar.gz, .tar.xz, or an archive named as in the `url`). A folder's `md5` is that of its lines `NAME MD5`, in order of
-    names. Where `md5` is "", none is published, and the content is checked when it is loaded.
+    .tar.gz, .tar.xz, or an archive named as in the `url`). A folder's `md5` is that of a text with a line `NAME MD5` for
+    each file, in order of names. If `md5` is "", none is published, and the content is checked when it is loaded.
     """
 
     path: str
@@ -96,7 +96,7 @@ class Published:
             yield from sorted(contents.items())
 
     def report(self, root: Path) -> dict[str, Any]:
-        """Return the file's `name` and `path`, the checksums `expected` and `found` (None: absent), and whether it is `sound`."""
+        """Return a dict of `name`, `path`, the checksums `expected` and `found` (None: absent), and whether it is `sound`."""
         expected = f"md5 {self.md5}" if self.md5 else "content that loads"
         path, content = self.find(root), None
         if path is not None:
@@ -121,7 +121,7 @@ class Published:
         if not self.url:
             raise OSError("no automatic download")
         path = self.places(root)[-1]
-        part = path.with_name(f"{path.name}.part")  # a cut-off download is not the file
+        part = path.with_name(f"{path.name}.part")  # renamed when it is complete
         torchvision.datasets.utils.download_url(self.url, str(part.parent), part.name)
         part.rename(path)
 
@@ -150,8 +150,8 @@ class DatasetFamily(ABC):
 
     @abstractmethod
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Return the data set. `seed` draws what is random, such as a test split; `clients` sets the number of owners where
-        they are generated (None: the default). Raise `UserError` if a file below the data root `root` is absent or wrong.
+        """Return the data set. `seed` draws what is random, such as a test split; `clients` is the number of owners that a
+        generator makes (None: its default). Raise `UserError` if a file below the data root `root` is absent or wrong.
         """
 
     def files(self, root: str | None) -> list[dict[str, Any]]:

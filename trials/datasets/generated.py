@@ -123,7 +123,7 @@ def _fedprox_sizes(seed: int, devices: int) -> Array:
 def _devices(
     stream: str, seed: int, sizes: Array, device: Callable[[np.random.Generator], Law]
 ) -> Dataset:
-    """Return the data set of devices of `sizes` (n,), a tenth of each test; `device(rng)` draws v, W and b of one device."""
+    """Return the samples of devices with `sizes` (n,), of each a tenth for testing; `device(rng)` draws a device's v, W, b."""
     parts = []
     for k, size in enumerate(sizes):
         rng = randomness.generator(stream, seed, k)

@@ -298,8 +298,8 @@ class ShakespeareText(NaturalData):
 
 def roles(lines: Sequence[str]) -> dict[str, str]:
     """Return the text that each role of each play speaks, by LEAF's rules. A speech begins with a line `  Name. Text`; lines
-    indented by four continue it. The Comedy of Errors has no indents: there all lines do, up to a stage direction (`<`) or
-    an act. Case in names is ignored, roles of one or two lines are dropped, and repeated blanks become one.
+    indented by four continue it. The Comedy of Errors has no indents: there every line continues a speech, up to a stage
+    direction (`<`) or an act. Case in names is ignored, roles of one or two lines are dropped, and repeated blanks become one.
     """
     author, last_line, speaker = "by William Shakespeare", 124196, r"([a-zA-Z][a-zA-Z ]*)\. (.*)"
     works = [number for number, line in enumerate(lines) if author in line][1:]  # not the sonnets

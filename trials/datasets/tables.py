@@ -101,8 +101,9 @@ def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataF
 
 
 def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
-    """Return a table's rows as samples. Numbers are standardised by the training rows, and an absent number becomes the mean.
-    Words become indicators of the training rows' words, of which "absent" is one. Real targets are standardised, too.
+    """Return a table's rows as samples. Numbers are standardised by the training rows, and an absent number becomes the
+    mean. A column of words becomes indicators of its words in training rows, also of "absent". Real targets are
+    standardised, too.
     """
     table = table.rename(columns=str)
     special = _named_columns(table, options)
@@ -178,7 +179,7 @@ def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
     like = [numbers is not None or bool(NUMBER_LIKE.fullmatch(label)) for label in labels]
     if 1 < sum(like) < len(like) and column.name not in options.keep:
         raise ask(str(column.name), "holds both numbers and words, as a total's row")
-    # Ten digits are labels. Seventy ages may be a regression's targets, and names that rarely repeat no labels.
+    # Ten digits are labels. Seventy ages may be targets of a regression, and rarely repeated names may be no labels.
     if options.task is None and len(labels) > (FEW if any(like) else max(2, len(y) // 2)):
         problem = f"{where} holds {len(labels)} different values, as {labels[0]} and {labels[1]}"
         raise UserError(f"{problem}: say &task=regression, or &task=classification")
@@ -230,7 +231,7 @@ def _features(
 
 
 def _number_problem(column: str, x: Array, test: Array) -> str:
-    """Return why a column of numbers `x` (N,) may be no feature, as a row number is none; "" if there is no doubt."""
+    """Return why a column of numbers `x` (N,) may be, for example, row numbers and not a feature; "" if there is no doubt."""
     if (np.abs(x) > LARGEST).any() or np.isnan(x[~test]).all():
         return "holds an infinite number, or none in the training rows"
     x = x[~np.isnan(x)]

@@ -52,7 +52,7 @@ TIMES = np.ndarray | np.number | float | int
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """A parsed level. `name` is its canonical spelling, `dealing` the part of it that decides which client holds a sample."""
+    """A parsed heterogeneity level: its canonical `name`, and the part `dealing` that decides who holds which sample."""
 
     name: str
     dealing: str
@@ -72,7 +72,9 @@ class Heterogeneity:
     def local_steps(
         self, planned: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return the clients' local steps (k,) in a round, for a plan of `planned` (k,), where `per_epoch` (k,) are an epoch."""
+        """Return the local steps (k,) that clients `ids` (k,) do in a round. `planned` (k,) are the steps that the study
+        plans, `per_epoch` (k,) those of one pass over a client's data.
+        """
         for modifier in self.modifiers:
             arguments = planned, per_epoch, ids, round_index, seed
             planned = plugins.hook(modifier, "local_steps", np.ndarray, *arguments)

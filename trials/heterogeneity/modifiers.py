@@ -33,7 +33,7 @@ class Modifier:
     """The simulated seconds of a round: a client does the local steps that it can finish in time, at least one."""
 
     def applied(self, partition: Partition) -> Partition:
-        """Return the partition as this modifier changes it; raise `UserError` if it cannot change this one."""
+        """Return the partition as this modifier changes it; raise `UserError` if the two do not go together."""
         return partition
 
     def unseen(self, clients: int, rng: Rng) -> Array:
@@ -196,7 +196,7 @@ class System(Modifier):
     def local_steps(
         self, planned: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return the drawn local steps (k,), whatever is `planned`; a drawn number of epochs times `per_epoch` steps."""
+        """Return the drawn numbers (k,) of steps, or of epochs times `per_epoch`; the study's `planned` steps are ignored."""
         low, high = self.steps or self.epochs or (1, 1)
         u = randomness.uniform("steps", seed, round_index, ids)
         drawn = low + (u * (high - low + 1)).astype(np.int64)

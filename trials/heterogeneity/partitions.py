@@ -25,8 +25,8 @@ Rng = np.random.Generator
 
 
 class Partition(ABC):
-    """The base of partitions: a frozen dataclass whose `assign` gives each client its samples (examples/own_partition.py). One
-    with a method `assign_sizes` too (`trials.heterogeneity.modifiers.TakesSizes`) can be followed by `+sizes(lognormal(s))`.
+    """The base of partitions: a frozen dataclass whose `assign` gives each client its samples (examples/own_partition.py). A
+    partition with a method `assign_sizes` (see `TakesSizes`) can also be followed by `+sizes(lognormal(sigma))`.
     """
 
     summary = ""
@@ -34,7 +34,7 @@ class Partition(ABC):
 
     @abstractmethod
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
-        """Return indices into labels `y` (N,) for each client; `owner` (N,) are known owners. Raise `UserError` on a misfit."""
+        """Return each client's indices into the labels `y` (N,), or raise `UserError`; `owner` (N,) is each sample's owner."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class GaussianSizes(Partition):
 
     @abstractmethod
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        """Yield the labels of each device, out of those `present` in the data. They are drawn lazily, after all sizes."""
+        """Yield the labels of each device, out of those `present` in the data; they are drawn only after the sizes."""
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         present = np.flatnonzero(stocks(y))

@@ -31,7 +31,7 @@ class Checkpoint:
     """The checkpoint file of one trial, at a path or URI.
 
     The file holds a CRC-32 (4 bytes, big-endian) and then the state, as `torch.save` writes it. It is read with
-    `weights_only`, so that no code runs. The `seconds` are the time between writes.
+    `weights_only`, so that no code runs. `seconds` is the least time between writes.
     """
 
     def __init__(self, place: str, seconds: float = 60.0) -> None:
@@ -69,7 +69,9 @@ class Checkpoint:
         self._cost = self._last - started
 
     def load(self) -> dict[str, Any] | None:
-        """Return the saved state, None without a file; raise `StorageError` if it is unreadable, or damaged (it is renamed)."""
+        """Return the saved state, or None without a file. Raise `StorageError` if the file cannot be read or is damaged; a
+        damaged file is renamed to end in `.damaged`.
+        """
         try:
             with self._system.open_input_stream(str(self._path)) as file:
                 content = file.read()

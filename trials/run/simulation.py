@@ -105,7 +105,7 @@ class Simulation:
         if not self.diverged:
             # Not by the test loss: test samples may decide nothing about a run.
             loss = entry.get("val_loss", 0.0)
-            if "val_loss" not in entry and self.finished:  # earlier, the next round's loss tells
+            if "val_loss" not in entry and self.finished:  # before, the next training loss tells
                 loss = _scores(fed, ranked, fed.data.train)["loss"]
             self.diverged = not math.isfinite(loss)
         if fed.train_loss is not None:
@@ -215,9 +215,6 @@ class Simulation:
             self.fed.model.statistics.server = saved["statistics"]
 
 
-# On pooled samples
-
-
 def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
     """Return a model's scores on samples `ids`; for `Devices` weighted means, and the extremes of "accuracy" or "mse"."""
     if isinstance(model, torch.Tensor):
@@ -260,9 +257,6 @@ def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str
         logits = torch.cat([fed.model.logits(w, fed.x[block]).double().cpu() for block in blocks])
         value += share * MEASURES[name](logits.numpy(), fed.data.dataset.y[ids])
     return {name: value}
-
-
-# Over the clients
 
 
 def refuse_personal(data: FederatedData, model: Model) -> None:

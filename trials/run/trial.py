@@ -78,7 +78,7 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
         raise UserError(f"{rule}: leave it out")
     what = f"model {spec.model} has {model.d:.3g} weights, which take"
     _refuse_more_than_memory(model.d * BYTES_A_WEIGHT, what)
-    if device != "cpu" or s.execution == "compiled":  # else all suit, and torch is not imported yet
+    if device != "cpu" or s.execution == "compiled":  # else all work, and torch is not imported yet
         execution(model, s, named(device))
     return model
 

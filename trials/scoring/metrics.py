@@ -59,7 +59,7 @@ class Task:
 
     @property
     def pooled(self) -> str:
-        """Return the metric that is a mean over pooled samples and belongs to the ranked one: "accuracy" or "mse"."""
+        """Return the mean over pooled samples that runs of this task record: "accuracy" or "mse"."""
         return "accuracy" if self.metric in LABELWISE else self.metric.removesuffix(PERSONAL)
 
 
@@ -85,9 +85,9 @@ def sign(way: Direction) -> int:
 
 
 def score(history: History, metric: str, lost: bool = False) -> float:
-    """Return a run's score: the mean of a metric over its last `LAST` evaluations after round 0, or the value at round 0 if
-    there are none; NaN if it was not measured. A `lost` run, which diverged or has no finite mean, has the untrained
-    model's value.
+    """Return the mean of a metric over a run's last `LAST` evaluations of trained models. If there are none yet, return
+    the value at round 0; if the metric was not measured, NaN. A `lost` run, which diverged or has no finite mean, has
+    the untrained model's value.
     """
     if lost:
         return untrained(history, metric)
@@ -108,8 +108,8 @@ def cost_until(entry: Mapping[str, float], at: str) -> float:
 
 
 def reach(history: History, metric: str, target: float) -> dict[str, float]:
-    """Return the round and the costs, by `REACHED`, of the first evaluation at which a run's test score `test_{metric}` is at
-    least as good as the target; {} if there is none. Round 0 does not count.
+    """Return round and costs, by `REACHED`, of a run's first evaluation whose `test_{metric}` is at least as good as the
+    target; {} if there is none. Round 0 does not count.
     """
     better = TASKS[metric].sign
     for entry in history:
