@@ -18,7 +18,7 @@ KEPT = 2**28  # bytes of freed memory that a process keeps for its next tensors
 
 
 def named(name: str) -> torch.device:
-    """Return the torch device of a name. The machine may lack it, but raise `UserError` unless its type is `cpu` or `cuda`."""
+    """Return the torch device of a name, even if this machine lacks it. Raise `UserError` unless it is `cpu` or `cuda[:N]`."""
     with suppress(RuntimeError):
         if name.partition(":")[0] in DEVICES:
             return torch.device(name)

@@ -54,7 +54,7 @@ def bounded(
 
 
 def _rule(value: Any, bounds: Mapping[str, float]) -> str:
-    """Return the rule in words that a number, or a range LOW..HIGH, breaks; "" if it is within its bounds."""
+    """Return in words the rule that a number, or a range LOW..HIGH, breaks; "" if it is within its bounds."""
     ends = value if isinstance(value, tuple) else (value,)
     low, above, high, below = bounds.values()
     inside = (isfinite(end) and low <= end <= high and above < end < below for end in ends)

@@ -47,7 +47,7 @@ def named(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def _place(text: str) -> str:
+def _source(text: str) -> str:
     """Return the part of a name before its last colon: the path of a file, or a module."""
     match = _NAME.fullmatch(text)
     return (match[1] if match else text).rpartition(":")[0]
@@ -57,11 +57,11 @@ def file_of(text: str) -> Path | None:
     """Return the file of the code that a name loads, without running it; None for a module without a file, such as `sys`.
     Raise `UserError` if the path in the name is not that of a file.
     """
-    place = _place(text)
-    if place.endswith(".py"):
-        return plain(resolved(place, "file of code"), "file of code")
+    source = _source(text)
+    if source.endswith(".py"):
+        return plain(resolved(source, "file of code"), "file of code")
     path, spec = None, None
-    for name in accumulate(place.split("."), "{}.{}".format):
+    for name in accumulate(source.split("."), "{}.{}".format):
         if (spec := PathFinder.find_spec(name, path)) is None:
             return None
         path = spec.submodule_search_locations
@@ -72,13 +72,13 @@ def _sha256(text: str, content: bytes | None = None) -> str:
     """Return the SHA-256 of `content`, by default of the named file as it is now, or of a module's name if it has no file."""
     if content is None:
         file = file_of(text)
-        content = _place(text).encode() if file is None else file.read_bytes()
+        content = _source(text).encode() if file is None else file.read_bytes()
     return hashlib.sha256(content).hexdigest()
 
 
 def hashes(*names: str) -> dict[str, str]:
     """Return the SHA-256 of each name's third-party code: of the content that ran in this process, or else of the file."""
-    ran = {name: _ran.get(module_name(_place(name))) for name in filter(named, names)}
+    ran = {name: _ran.get(module_name(_source(name))) for name in filter(named, names)}
     return {name: _sha256(name, content) for name, content in ran.items()}
 
 
@@ -92,15 +92,15 @@ def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
 
 def imported(text: str, what: str) -> ModuleType:
     """Return the module that a name loads; run its file again if it has changed. Raise `UserError` if the import fails."""
-    place = text.rpartition(":")[0]
-    if not place.endswith(".py"):
-        return tried(f"{what} {text}: {place}", partial(importlib.import_module, place))
-    name = module_name(place)
+    source = text.rpartition(":")[0]
+    if not source.endswith(".py"):
+        return tried(f"{what} {text}: {source}", partial(importlib.import_module, source))
+    name = module_name(source)
     if name in _settled:
         return sys.modules[name]
-    content = plain(Path(place), f"{what} file").read_bytes()
+    content = plain(Path(source), f"{what} file").read_bytes()
     if name not in sys.modules or _ran.get(name) != content:
-        tried(f"{what} file {place}", partial(_run, place, content))
+        tried(f"{what} file {source}", partial(_run, source, content))
     if _in_command:
         _settled.add(name)
     return sys.modules[name]
@@ -126,12 +126,12 @@ def _run(path: str, content: bytes) -> None:
 
 def function(text: str, what: str) -> Any:
     """Return the callable that a name stands for. Raise `UserError` if its module has no such callable."""
-    place, _, name = text.rpartition(":")
+    source, _, name = text.rpartition(":")
     module = imported(text, what)
     value = getattr(module, name, None)
     if not callable(value):
         names = [key for key, other in vars(module).items() if callable(other) and key[0] != "_"]
-        raise unknown(f"function in {place}:", name, names)
+        raise unknown(f"function in {source}:", name, names)
     return value
 
 

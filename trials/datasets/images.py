@@ -281,7 +281,7 @@ class FEMNIST10(EMNISTByClass):
     Training and test images of EMNIST by class are pooled, up to 4,000 of a letter; pixels are divided by 255. Device u has
     the letters (u + j) mod 10, j < `labels`, and of each letter max(2, floor(n_u / labels)) images, where
     n_u = floor(LogNormal(4, 1) + 5). A tenth of each device's images is test. Our reading: `labels` is 5, as in the paper
-    (3 in its code), and no two devices share an image. In the code they do, so that one may train on another's test image.
+    (3 in its code), and no two devices share an image. In the code they do, and one may train on another's test image.
     """
 
     labels: int = bounded(5, low=1, high=10)

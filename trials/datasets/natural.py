@@ -123,10 +123,10 @@ class HeartDisease(NaturalData):
 
     def born(self, folder: Path) -> Born:
         # UCI's files have no header; copies from elsewhere have one, which begins with "age".
-        form = {"comment": "a", "na_values": ["?", "-9", "-9.0"]}
+        options = {"comment": "a", "na_values": ["?", "-9", "-9.0"]}
         tables = []
         for file in self.published:
-            patients = read_table(file.read(folder), **form)
+            patients = read_table(file.read(folder), **options)
             tables.append(patients.drop(columns=[10, 11, 12]).dropna())
         table = pd.concat(tables, keys=range(len(tables))).astype(float)
         y = (table.pop(13) > 0).to_numpy(np.int64)
@@ -150,8 +150,8 @@ class Adult(NaturalData):
     classes = 2
 
     def born(self, folder: Path) -> Born:
-        form = {"comment": "|", "keep_default_na": False}
-        parts = [read_table(file.read(folder), **form) for file in self.published]
+        options = {"comment": "|", "keep_default_na": False}
+        parts = [read_table(file.read(folder), **options) for file in self.published]
         table = pd.concat(parts, keys=[False, True]).drop(columns=2)
         test = table.index.get_level_values(0).to_numpy(bool)
         y = table.pop(14).str.startswith(">50K").to_numpy(np.int64)
@@ -189,21 +189,21 @@ class HAPT(NaturalData):
         person, y = user[starts].astype(np.int64), label[starts].astype(np.int64) - 1
         return spectrum, y, person, np.isin(person, [2, 4, 9, 10, 12, 13, 18, 20, 24])
 
-    def recordings(self, place: Path) -> tuple[Array, ...]:
+    def recordings(self, folder: Path) -> tuple[Array, ...]:
         """Return four arrays: the signals (rows, 6), and each row's label (-1: none), person and recording, (rows,)."""
-        if (place / "hapt_raw.npz").is_file():
-            with np.load(place / "hapt_raw.npz", allow_pickle=False) as file:
+        if (folder / "hapt_raw.npz").is_file():
+            with np.load(folder / "hapt_raw.npz", allow_pickle=False) as file:
                 return tuple(file[name] for name in ("signals", "label", "user", "recording"))
-        parts, labels = [], np.loadtxt(place / "RawData" / "labels.txt", dtype=np.int64)
-        for path in sorted((place / "RawData").glob("acc_exp*_user*.txt")):
+        parts, labels = [], np.loadtxt(folder / "RawData" / "labels.txt", dtype=np.int64)
+        for path in sorted((folder / "RawData").glob("acc_exp*_user*.txt")):
             experiment, person = map(int, re.findall(r"\d+", path.name))
             sensors = (path, path.with_name(path.name.replace("acc", "gyro")))
             signals = np.hstack([np.loadtxt(sensor, dtype=np.float32) for sensor in sensors])
             label = np.full(len(signals), -1)
             for _, _, activity, first, last in labels[labels[:, 0] == experiment]:
                 label[first - 1 : last] = activity
-            owner = np.full((2, len(signals)), [[person], [experiment]])
-            parts.append((signals, label, *owner))
+            owners = np.full((2, len(signals)), [[person], [experiment]])
+            parts.append((signals, label, *owners))
         return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
 
@@ -276,7 +276,7 @@ def character_ids(texts: list[str], length: int) -> Array:
 
 @dataclass(frozen=True)
 class ShakespeareText(NaturalData):
-    """Shakespeare's plays as LEAF reads them: next of 80 characters, by role (natural; McMahan et al. 2017).
+    """Shakespeare's plays as LEAF reads them: predict the next character (of 80), by role (natural; McMahan et al. 2017).
 
     Project Gutenberg's text, read by LEAF's rules, gives 1,130 roles and 4,226,206 samples. Each `stride`-th sample of a
     role is kept. The last fifth of a role's samples is test, as with LEAF's option `--tf 0.8`.
@@ -397,7 +397,7 @@ class FEMNIST(Leaf):
 
 @dataclass(frozen=True)
 class Shakespeare(Leaf):
-    """LEAF's Shakespeare: next of 80 characters, by speaking role (natural). x (N, 80) token ids."""
+    """LEAF's Shakespeare: predict the next character (of 80), by speaking role (natural). x (N, 80) token ids."""
 
     published = _parts("shakespeare")
     classes = len(CHARACTERS)

@@ -97,21 +97,21 @@ class Csv(Own):
     def content(self, seed: int, clients: int | None, root: str | None) -> Any:
         path, options = plain(Path(self.path), "file"), self.options
         sep = "\t" if options.sep == "tab" else options.sep or ","
-        form: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "encoding": "utf-8-sig"}
+        dialect: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "encoding": "utf-8-sig"}
         signs = sep + (point := options.decimal or ".") + (options.thousands or "\0")
         if len(signs) != 3 or len(set(signs)) != 3:
             raise UserError("&sep=, &decimal= and &thousands= are one character each, and differ")
-        head = pd.read_csv(path, header=None, nrows=1, dtype=str, **form).iloc[0]
+        head = pd.read_csv(path, header=None, nrows=1, dtype=str, **dialect).iloc[0]
         if len(head) == 1 and options.sep is None:
             raise UserError(f"its one column is {head[0]!r}: what separates columns is &sep=")
         if (repeated := head[head.duplicated() & head.notna()]).size:
             raise UserError(f"two columns have the name {repeated.iloc[0]!r}")
-        form |= {"decimal": point, "thousands": options.thousands}
-        form |= {"na_values": ["?", *options.absent], "index_col": False, "low_memory": False}
+        dialect |= {"decimal": point, "thousands": options.thousands}
+        dialect |= {"na_values": ["?", *options.absent], "index_col": False, "low_memory": False}
         with warnings.catch_warnings():
             # By default pandas only warns of rows that are longer than the header.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(path, **form)
+            return pd.read_csv(path, **dialect)
 
 
 @dataclass(frozen=True)

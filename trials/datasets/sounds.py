@@ -63,9 +63,9 @@ def coefficients(sounds: Iterable[Array], test: Array) -> Array:
 def read_wav(content: bytes, rate: int) -> Array:
     """Return 16-bit mono sound as float64 in [-1, 1). Raise an exception for another format or rate, or a truncated file."""
     with wave.open(io.BytesIO(content)) as file:
-        form, data = file.getparams(), file.readframes(file.getnframes())
-    if form[:4] != (1, 2, rate, len(data) // 2):
-        raise ValueError(f"{len(data)} bytes of sound in a file of {form}")
+        header, data = file.getparams(), file.readframes(file.getnframes())
+    if header[:4] != (1, 2, rate, len(data) // 2):
+        raise ValueError(f"{len(data)} bytes of sound in a file of {header}")
     return np.frombuffer(data, "<i2") / 32768
 
 

@@ -95,9 +95,9 @@ def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataF
         return parts[0], options
     if set(parts[0]) != set(parts[1]) or options.test != NONE.test:
         raise UserError("two tables must have the same columns, and no test=")
-    both = pd.concat(parts, ignore_index=True)
-    both[PART] = np.repeat(["train", "test"], [*map(len, parts)])
-    return both, options.model_copy(update={"test": PART})
+    joined = pd.concat(parts, ignore_index=True)
+    joined[PART] = np.repeat(["train", "test"], [*map(len, parts)])
+    return joined, options.model_copy(update={"test": PART})
 
 
 def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
@@ -207,7 +207,7 @@ def _test(table: pd.DataFrame, options: Options, seed: int, group: Array) -> Arr
 def _features(
     table: pd.DataFrame, test: Array, options: Options
 ) -> tuple[Array, list[tuple[str, str, str, str]]]:
-    """Return x (N, features), numbers before indicators, and a row for each column: name, first value, encoding, option."""
+    """Return x (N, features), numbers before indicators, and for each column (name, first value, what was done, option)."""
     if table.columns.empty:
         raise UserError("it has no column of features")
     decisions, numbers, words = [], [], {}
@@ -254,7 +254,7 @@ def _number_problem(column: str, x: Array, test: Array) -> str:
 
 
 def _word_problem(text: Array, categorical: bool) -> str:
-    """Return why the words of the training rows may be no feature; "" if there is no doubt."""
+    """Return why a column, with the words `text` (n,) in training rows, may be no feature; "" if there is no doubt."""
     levels = np.unique(text)
     # A number such as "1,234" that is read as a word would get an indicator that no other row has.
     like = next(filter(NUMBER_LIKE.fullmatch, levels), None)

@@ -66,8 +66,8 @@ class Heterogeneity:
 
     def unseen(self, clients: int, rng: np.random.Generator) -> Array:
         """Return the ids, ascending, of those among `clients` clients that take no part in training."""
-        apart = [plugins.hook(m, "unseen", np.ndarray, clients, rng) for m in self.modifiers]
-        return np.unique(np.concatenate([np.empty(0, np.int64), *apart]))
+        unseen = [plugins.hook(m, "unseen", np.ndarray, clients, rng) for m in self.modifiers]
+        return np.unique(np.concatenate([np.empty(0, np.int64), *unseen]))
 
     def local_steps(
         self, planned: Array, per_epoch: Array, ids: Array, round_index: int, seed: int

@@ -34,9 +34,9 @@ class Checkpoint:
     `weights_only`, so that no code runs. `seconds` is the least time between writes.
     """
 
-    def __init__(self, place: str, seconds: float = 60.0) -> None:
-        self.place, self.seconds = place, seconds
-        self._system, path = fs.FileSystem.from_uri(place)
+    def __init__(self, location: str, seconds: float = 60.0) -> None:
+        self.location, self.seconds = location, seconds
+        self._system, path = fs.FileSystem.from_uri(location)
         self._path = PurePosixPath(path)
         self._last, self._cost = time.monotonic(), 0.0
 
@@ -64,7 +64,7 @@ class Checkpoint:
         except OSError as error:
             with suppress(OSError):
                 self._system.delete_file(part)
-            raise StorageError(f"checkpoint {self.place} cannot be written: {error}") from None
+            raise StorageError(f"checkpoint {self.location} cannot be written: {error}") from None
         self._last = time.monotonic()
         self._cost = self._last - started
 
@@ -83,10 +83,10 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StorageError(f"checkpoint {self.place} cannot be read: {error}") from None
+            raise StorageError(f"checkpoint {self.location} cannot be read: {error}") from None
         damage = f"is damaged ({len(content)} bytes with a wrong checksum). It is now {aside.name}"
         again = "when the sweep is resumed, this trial starts from round 0"
-        raise StorageError(f"checkpoint {self.place} {damage}; {again}")
+        raise StorageError(f"checkpoint {self.location} {damage}; {again}")
 
     def delete(self) -> None:
         """Delete the file; ignore a missing file and errors of the storage."""
@@ -97,12 +97,12 @@ class Checkpoint:
 class CheckpointFolder:
     """The folder of a sweep's checkpoints, at a path or URI. Raise `UserError` if pyarrow cannot open its file system."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, location: str) -> None:
         try:
-            self._system, self._path = fs.FileSystem.from_uri(place)
+            self._system, self._path = fs.FileSystem.from_uri(location)
         except (OSError, ValueError, TypeError) as error:
-            raise UserError(f"checkpoints in {place}: {error}") from None
-        self.place = place
+            raise UserError(f"checkpoints in {location}: {error}") from None
+        self.location = location
 
     def make(self) -> None:
         """Create the folder, and write and delete a test file in it. Raise `UserError` if this fails."""
@@ -112,7 +112,7 @@ class CheckpointFolder:
             self._system.open_output_stream(probe).close()
             self._system.delete_file(probe)
         except OSError as error:
-            raise UserError(f"checkpoints in {self.place} cannot be written: {error}") from None
+            raise UserError(f"checkpoints in {self.location} cannot be written: {error}") from None
 
     def clear(self, trial_ids: Container[str]) -> None:
         """Delete the checkpoints of these trials, then a local folder if it is empty. Ignore errors of the storage."""

@@ -124,7 +124,7 @@ class TrialResult:
 
     @property
     def not_finite(self) -> list[str]:
-        """Return the metrics with a value that is not finite in the last `LAST` evaluations, whose means are the scores."""
+        """Return the metrics that are not finite in one of the last `LAST` evaluations, so that they have no finite mean."""
         names: set[str] = set()
         for entry in self.history[-LAST:]:
             if entry["round"] > 0:

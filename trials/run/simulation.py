@@ -94,12 +94,13 @@ class Simulation:
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
         for name, model in others:
             entry |= _on_parts(fed, model, f"{name}_")
-        own = hook(self.algorithm, "measured", dict, self.state, fed)
+        measured = hook(self.algorithm, "measured", dict, self.state, fed)
         where = written(self.algorithm)
         later = {*fed.counters, "train_loss", "round_seconds", "evaluation_seconds"}
-        if taken := own.keys() & {*entry, *later}:
-            raise UserError(f"{where}: measured() gives {', '.join(taken)}, as a run itself does")
-        entry |= own
+        if reserved := measured.keys() & {*entry, *later}:
+            names = ", ".join(reserved)
+            raise UserError(f"{where}: measured() gives {names}, as a run itself does")
+        entry |= measured
         for name, value in entry.items():
             check_recorded(f"{where}: its metric", name, value, int | float)
         if not self.diverged:
@@ -159,10 +160,10 @@ class Simulation:
             return {}
         metric, tests, entry = data.dataset.task.metric, data.client_tests, dict[str, float]()
         if models is not None and tests is not None:
-            each = _each_scored(fed, models, tests)
-            entry[f"test_{metric}{PERSONAL}"] = float(each.mean())
+            scores = _each_scored(fed, models, tests)
+            entry[f"test_{metric}{PERSONAL}"] = float(scores.mean())
             if counts:
-                entry |= _unevenness(fed, f"test_{metric}", each)
+                entry |= _unevenness(fed, f"test_{metric}", scores)
             if judged and data.client_vals is not None:
                 validated = _each_scored(fed, models, data.client_vals)
                 entry[f"val_{metric}{PERSONAL}"] = float(validated.mean())
@@ -173,8 +174,8 @@ class Simulation:
         if first_or_last and epochs and models is not None and tests is not None:
             lr = fed.settings.rate(self.algorithm.lr, max(1, fed.round))
             tuned = partial(fed.fine_tune, lr=lr, epochs=epochs)
-            each, name = _each_scored(fed, models, tests, tuned), f"test_{metric}_fine_tuned"
-            entry |= {name: float(each.mean()), **_unevenness(fed, name, each)}
+            scores, name = _each_scored(fed, models, tests, tuned), f"test_{metric}_fine_tuned"
+            entry |= {name: float(scores.mean()), **_unevenness(fed, name, scores)}
         return entry
 
     def save(self) -> dict[str, Any]:
@@ -182,13 +183,13 @@ class Simulation:
         tensors: dict[str, Tensor] = {}
         rows: dict[str, dict[str, Tensor | None]] = {}
         for name, value in {**self.state, **self.fed.kept}.items():
-            kept: Any = value.values if isinstance(value, ClientRows) else value
+            tensor: Any = value.values if isinstance(value, ClientRows) else value
             # A copy on the host, since torch.save would write a view's whole storage.
-            kept = None if kept is None else kept.to("cpu", copy=True)
+            tensor = None if tensor is None else tensor.to("cpu", copy=True)
             if isinstance(value, ClientRows):
-                rows[name] = {"slot": value.slot, "values": kept}
+                rows[name] = {"slot": value.slot, "values": tensor}
             else:
-                tensors[name] = kept
+                tensors[name] = tensor
         return {
             "tensors": tensors,
             "rows": rows,
@@ -219,11 +220,11 @@ def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, f
     """Return a model's scores on samples `ids`; for `Devices` weighted means, and the extremes of "accuracy" or "mse"."""
     if isinstance(model, torch.Tensor):
         return {k: float(v) for k, v in fed.evaluate(model, ids).items()}
-    each = fed.evaluate(model.models, ids)
-    scores = {k: float(v @ model.weights.to(v)) for k, v in each.items()}
+    by_model = fed.evaluate(model.models, ids)
+    scores = {k: float(v @ model.weights.to(v)) for k, v in by_model.items()}
     metric = fed.data.dataset.task.metric
-    scores[f"{metric}_min"] = float(each[metric].min())
-    scores[f"{metric}_max"] = float(each[metric].max())
+    scores[f"{metric}_min"] = float(by_model[metric].min())
+    scores[f"{metric}_max"] = float(by_model[metric].max())
     return scores
 
 
@@ -275,11 +276,11 @@ def _each_scored(
     """Return the score of each client in `tests` on its own test samples, by its row of `models` (n, d) or the model (d,).
     `tuned(ids, w)` returns fine-tuned weights to be scored instead.
     """
-    metric, each = fed.data.dataset.task.metric, np.zeros(len(tests.clients))
+    metric, scores = fed.data.dataset.task.metric, np.zeros(len(tests.clients))
     if models.dim() == 1 and tuned is None:
         return tests.shares @ np.array([_scores(fed, models, ids)[metric] for ids in tests.groups])
     models = models.expand(fed.n, -1)
-    for first in range(0, len(each), BLOCK):
+    for first in range(0, len(scores), BLOCK):
         block = slice(first, first + BLOCK)
         ids, shares = torch.from_numpy(tests.clients[block]), tests.shares[block]
         w = models[ids.to(models.device)]
@@ -287,13 +288,15 @@ def _each_scored(
         for group in np.flatnonzero(shares.any(0)):
             members = np.flatnonzero(shares[:, group])
             rows = w[torch.from_numpy(members).to(w.device)]
-            scores = fed.evaluate(rows, tests.groups[group])[metric].cpu().numpy()
-            each[block][members] += shares[members, group] * scores
-    return each
+            group_scores = fed.evaluate(rows, tests.groups[group])[metric].cpu().numpy()
+            scores[block][members] += shares[members, group] * group_scores
+    return scores
 
 
-def _unevenness(fed: Federation, name: str, each: Array) -> dict[str, float]:
-    """Return the mean score of the worst tenth of the clients (at least one client), and all clients' standard deviation."""
-    ascending, tenth = np.sort(each), math.ceil(len(each) / 10)
+def _unevenness(fed: Federation, name: str, scores: Array) -> dict[str, float]:
+    """Return `{name}_worst10`, the mean of the worst tenth of the clients' scores (at least one), and `{name}_spread`, their
+    standard deviation.
+    """
+    ascending, tenth = np.sort(scores), math.ceil(len(scores) / 10)
     worst = ascending[:tenth] if fed.data.dataset.task.sign > 0 else ascending[-tenth:]
-    return {f"{name}_worst10": float(worst.mean()), f"{name}_spread": float(each.std())}
+    return {f"{name}_worst10": float(worst.mean()), f"{name}_spread": float(scores.std())}

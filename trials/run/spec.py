@@ -61,7 +61,7 @@ class Scenario(NamedTuple):
 
 
 class TrialSpec(BaseModel):
-    """The whole input of a run. Equal specs give equal bits on machines and library versions that are the same."""
+    """The whole input of a run. Equal specs give equal bits on equal machines with equal library versions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -48,11 +48,11 @@ def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> Fed
     """Return the data set partitioned by the spec's level, or by `dataset.partitions` if these hold the partition. With `keep`
     a new partition is added to them. Raise `UserError` if no validation sample results, or if memory is too small.
     """
-    level, kept = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
-    if kept is None:
+    level, stored = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
+    if stored is None:
         data = partition(dataset, level, spec.settings)
     else:  # arrays from Ray's object store are read-only, and torch warns of such
-        data = FederatedData(dataset, *(ids.copy() for ids in kept))
+        data = FederatedData(dataset, *(ids.copy() for ids in stored))
     if (share := spec.settings.val_fraction) and not len(data.val):
         needed = f"it takes {math.ceil(1 / share)} training samples, of one client if born there"
         way = "raise it (0.5 at most), or let a run go without by val_fraction=0"
@@ -213,7 +213,7 @@ class RunningTrial:
         result, since = result_of(simulation, self._reported), -1.0
         if self._reported:
             since = simulation.history[self._reported - 1]["round"]
-        result.intermediates = {at: kept for at, kept in self._scores.items() if at > since}
+        result.intermediates = {at: value for at, value in self._scores.items() if at > since}
         self._reported = len(simulation.history)
         if result.status == Status.RUNNING and self._checkpoint and self._checkpoint.due:
             self._checkpoint.save(self.save())

@@ -108,8 +108,8 @@ def cost_until(entry: Mapping[str, float], at: str) -> float:
 
 
 def reach(history: History, metric: str, target: float) -> dict[str, float]:
-    """Return round and costs, by `REACHED`, of a run's first evaluation whose `test_{metric}` is at least as good as the
-    target; {} if there is none. Round 0 does not count.
+    """Return `reached_round`, `reached_client_steps` and `reached_bytes` of a run's first evaluation with `test_{metric}` at
+    least as good as the target; {} if there is none. Round 0 does not count.
     """
     better = TASKS[metric].sign
     for entry in history:
