@@ -100,10 +100,10 @@ class Csv(Own):
         dialect: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "encoding": "utf-8-sig"}
         signs = sep + (point := options.decimal or ".") + (options.thousands or "\0")
         if len(signs) != 3 or len(set(signs)) != 3:
-            raise UserError("&sep=, &decimal= and &thousands= are one character each, and differ")
+            raise UserError("&sep=, &decimal= and &thousands= must be three different characters")
         head = pd.read_csv(path, header=None, nrows=1, dtype=str, **dialect).iloc[0]
         if len(head) == 1 and options.sep is None:
-            raise UserError(f"its one column is {head[0]!r}: what separates columns is &sep=")
+            raise UserError(f"it has one column, {head[0]!r}: name the separator by &sep=")
         if (repeated := head[head.duplicated() & head.notna()]).size:
             raise UserError(f"two columns have the name {repeated.iloc[0]!r}")
         dialect |= {"decimal": point, "thousands": options.thousands}
@@ -205,7 +205,7 @@ def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
     if isinstance(content, Dataset):
         dataset = content
         if (dataset.task.metric == REGRESSION.metric) != (options.task == "regression"):
-            raise UserError("a regression is named with ?task=regression, and nothing else")
+            raise UserError("?task=regression must be given for a regression, and only then")
     elif isinstance(content, Mapping):
         dataset = from_arrays(content, options.task)
     elif len(parts) == 2 and all(hasattr(part, "__getitem__") for part in parts):
@@ -283,7 +283,7 @@ def from_arrays(content: Mapping[str, Any], task: str | None) -> Dataset:
         rule = f"labels must count 0, 1, ..., but go from {present[0]} to {present[-1]}; {NUMBERED}"
         raise UserError(f"{rule}; for a regression add task=regression")
     if task is None and len(present) > FEW:
-        raise UserError(f"{len(present)} labels: say task=classification, or task=regression")
+        raise UserError(f"{len(present)} labels: add task=classification or task=regression")
     return Dataset(x, y.astype(np.int64), test, int(present[-1]) + 1, client)
 
 

@@ -151,7 +151,7 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
     named = {"target": options.target, "client": options.client, "test": options.test}
     special = {key: column for key, column in named.items() if isinstance(column, str)}
     if len(set(special.values())) < len(special):
-        raise UserError(f"{', '.join(special)}: a column is for one of these alone")
+        raise UserError(f"{', '.join(special)}: a column can have only one of these roles")
     listed = [(key, column) for key in ("drop", "keep") for column in getattr(options, key)]
     for key, column in [*special.items(), *listed]:
         if column not in table:
@@ -170,10 +170,10 @@ def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
     numbers = _numbers(column, exact)
     if options.task == "regression":
         if numbers is None or not (np.abs(numbers) < LARGEST).all() or not np.ptp(numbers):
-            raise UserError(f"{where} must hold finite numbers, not all alike, for task=regression")
+            raise UserError(f"{where} must hold finite numbers, not all equal, for task=regression")
         return numbers, 1
     if numbers is not None and (np.isinf(numbers) | (numbers != np.trunc(numbers))).any():
-        raise UserError(f"{where} holds numbers that are no labels: add &task=regression")
+        raise UserError(f"{where} holds numbers that are not whole: add &task=regression")
     values = _words(column, options) if numbers is None else numbers.astype(np.int64)
     labels, y = np.unique(values, return_inverse=True)
     like = [numbers is not None or bool(NUMBER_LIKE.fullmatch(label)) for label in labels]

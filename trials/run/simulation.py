@@ -294,9 +294,7 @@ def _each_scored(
 
 
 def _unevenness(fed: Federation, name: str, scores: Array) -> dict[str, float]:
-    """Return `{name}_worst10`, the mean of the worst tenth of the clients' scores (at least one), and `{name}_spread`, their
-    standard deviation.
-    """
+    """Return `{name}_worst10`, the mean of the worst tenth of clients' scores, and `{name}_spread`, their deviation."""
     ascending, tenth = np.sort(scores), math.ceil(len(scores) / 10)
     worst = ascending[:tenth] if fed.data.dataset.task.sign > 0 else ascending[-tenth:]
     return {f"{name}_worst10": float(worst.mean()), f"{name}_spread": float(scores.std())}

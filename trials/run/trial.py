@@ -40,7 +40,7 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
     try:
         dataset: Dataset = hook(family, "load", Dataset, spec.settings.data_seed, clients, root)
     except MemoryError:
-        raise UserError(f"data set {spec.dataset} is more than memory holds") from None
+        raise UserError(f"data set {spec.dataset} does not fit into memory") from None
     return dataset
 
 
@@ -54,9 +54,9 @@ def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> Fed
     else:  # arrays from Ray's object store are read-only, and torch warns of such
         data = FederatedData(dataset, *(ids.copy() for ids in stored))
     if (share := spec.settings.val_fraction) and not len(data.val):
-        needed = f"it takes {math.ceil(1 / share)} training samples, of one client if born there"
-        way = "raise it (0.5 at most), or let a run go without by val_fraction=0"
-        raise UserError(f"val_fraction={share:g} leaves none to validate on, {needed}: {way}")
+        needed = f"one takes {math.ceil(1 / share)} training samples, of one owner if there are any"
+        way = "raise it (at most to 0.5), or run without validation by val_fraction=0"
+        raise UserError(f"val_fraction={share:g} leaves no validation sample, {needed}: {way}")
     if keep:
         dataset.partitions[spec.data_key] = data.ids
     _refuse_more_than_memory(plan_bytes(data, spec.settings, level), "minibatches of a round take")
