@@ -106,13 +106,13 @@ def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
     standardised, too.
     """
     table = table.rename(columns=str)
-    special = _named_columns(table, options)
+    by_role = _named_columns(table, options)
     decisions = []
     # A feature may be absent. A target, a client or a test mark may not.
-    named = table[list(special.values())]
+    named = table[list(by_role.values())]
     absent = (named.isna() | (named.astype(str).replace(r"\s+", "", regex=True) == "")).any(axis=1)
     if absent.any():
-        columns, rows = ", ".join(special.values()), f"{absent.sum()} of {len(table)} rows"
+        columns, rows = ", ".join(by_role.values()), f"{absent.sum()} of {len(table)} rows"
         if options.rows is None:
             ways = "leave these out by &rows=drop, or mend them"
             raise UserError(f"{columns}: no value in {rows}: {ways}")
@@ -128,7 +128,7 @@ def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
     # A share of each group is test, so that small clients and rare labels are tested too.
     group = client if client is not None else y if classes > 1 else np.zeros(len(y), int)
     test = _test(table, options, seed, group)
-    x, encodings = _features(table.drop(columns=[*special.values(), *options.drop]), test, options)
+    x, encodings = _features(table.drop(columns=[*by_role.values(), *options.drop]), test, options)
     task, done, option = CLASSIFICATION, f"{classes} labels", "task=regression"
     if classes == 1:
         done = f"standardised: mean {y[~test].mean():.6g}, deviation {y[~test].std():.6g}"
@@ -148,20 +148,20 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
     """Return the columns of the target, clients and test rows, by role. Raise `UserError` for missing or wrong names."""
     if options.target is None:
         raise UserError("a table needs the column to predict: target=COLUMN")
-    named = {"target": options.target, "client": options.client, "test": options.test}
-    special = {key: column for key, column in named.items() if isinstance(column, str)}
-    if len(set(special.values())) < len(special):
-        raise UserError(f"{', '.join(special)}: a column can have only one of these roles")
+    columns = {"target": options.target, "client": options.client, "test": options.test}
+    by_role = {key: column for key, column in columns.items() if isinstance(column, str)}
+    if len(set(by_role.values())) < len(by_role):
+        raise UserError(f"{', '.join(by_role)}: a column can have only one of these roles")
     listed = [(key, column) for key in ("drop", "keep") for column in getattr(options, key)]
-    for key, column in [*special.items(), *listed]:
+    for key, column in [*by_role.items(), *listed]:
         if column not in table:
             raise UserError(f"{key}: {unknown('column', column, map(str, table))}")
     if table.columns.nlevels > 1 or table.columns.has_duplicates:
         raise UserError("its columns must have one name each, all different")
     for column in map(str, table):
         if NAMELESS.fullmatch(column) and column not in (*options.drop, *options.keep):
-            raise ask(column, "has no name, as row numbers of to_csv, or is a first row's value")
-    return special
+            raise ask(column, "has no name, as to_csv's row numbers, or is a value of the first row")
+    return by_role
 
 
 def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
@@ -176,13 +176,13 @@ def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
         raise UserError(f"{where} holds numbers that are not whole: add &task=regression")
     values = _words(column, options) if numbers is None else numbers.astype(np.int64)
     labels, y = np.unique(values, return_inverse=True)
-    like = [numbers is not None or bool(NUMBER_LIKE.fullmatch(label)) for label in labels]
-    if 1 < sum(like) < len(like) and column.name not in options.keep:
-        raise ask(str(column.name), "holds both numbers and words, as a total's row")
+    number_like = [numbers is not None or bool(NUMBER_LIKE.fullmatch(label)) for label in labels]
+    if 1 < sum(number_like) < len(number_like) and column.name not in options.keep:
+        raise ask(str(column.name), "holds both numbers and words, as with a row of totals")
     # Ten digits are labels. Seventy ages may be targets of a regression, and rarely repeated names may be no labels.
-    if options.task is None and len(labels) > (FEW if any(like) else max(2, len(y) // 2)):
+    if options.task is None and len(labels) > (FEW if any(number_like) else max(2, len(y) // 2)):
         problem = f"{where} holds {len(labels)} different values, as {labels[0]} and {labels[1]}"
-        raise UserError(f"{problem}: say &task=regression, or &task=classification")
+        raise UserError(f"{problem}: add &task=regression or &task=classification")
     if len(labels) < 2:
         raise UserError(f"{where} holds one value only, {labels[0]!s}: two labels at least")
     return y, len(labels)
@@ -257,10 +257,10 @@ def _word_problem(text: Array, categorical: bool) -> str:
     """Return why a column, with the words `text` (n,) in training rows, may be no feature; "" if there is no doubt."""
     levels = np.unique(text)
     # A number such as "1,234" that is read as a word would get an indicator that no other row has.
-    like = next(filter(NUMBER_LIKE.fullmatch, levels), None)
-    if like is not None and not categorical:  # a pandas category is meant as words
+    number = next(filter(NUMBER_LIKE.fullmatch, levels), None)
+    if number is not None and not categorical:  # a pandas category is meant as words
         ways = "(&thousands=, &decimal= and &absent= say how numbers are written)"
-        return f"holds {str(like)!r}, which would be a word {ways}"
+        return f"holds {str(number)!r}, which would be a word {ways}"
     if len(levels) > min(MOST, max(FEW, len(text) // 2)):
         return f"has {len(levels):,} different values, and each would be a feature"
     return ""
