@@ -160,7 +160,7 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
         raise UserError("its columns must have one name each, all different")
     for column in map(str, table):
         if NAMELESS.fullmatch(column) and column not in (*options.drop, *options.keep):
-            raise ask(column, "has no name, as to_csv's row numbers, or is a value of the first row")
+            raise ask(column, "has no name, as to_csv's row numbers, or is a first row's value")
     return by_role
 
 
