@@ -30,7 +30,7 @@ def bits(stream: str, *words: Any) -> npt.NDArray[np.uint64]:
 
 
 def uniform(stream: str, *words: Any) -> npt.NDArray[np.float64]:
-    """Return uniform numbers in [0, 1), one for each element of the broadcast integers `words`; each `stream` has others."""
+    """Return uniform numbers in [0, 1), one for each element of the broadcast integers `words`; see `bits` for `stream`."""
     return (bits(stream, *words) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 

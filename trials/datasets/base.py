@@ -194,7 +194,7 @@ def data_root(root: str | None) -> Path:
 def drawn_of_each(
     group: Array, rng: np.random.Generator, number: Callable[[Array], Array]
 ) -> Array:
-    """Return a random mask (N,) bool with `number(sizes)` samples of each group; `group` (N,) is each sample's group."""
+    """Return a random mask (N,) bool: of each `group` (N,) as many samples as `number` returns for the groups' sizes (g,)."""
     order = rng.permutation(len(group))
     _, k, sizes = np.unique(group[order], return_inverse=True, return_counts=True)
     nth = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # within its group

@@ -148,7 +148,7 @@ LAWS: dict[str, type[Law]] = {
 
 @dataclass(frozen=True)
 class Sizes(Modifier):
-    """The modifier `+sizes(LAW)`: clients' sizes follow a law of `LAWS`."""
+    """The modifier `+sizes(LAW)`: clients' sizes follow a law such as `lognormal(1)` or `powerlaw`."""
 
     summary = "sizes by lognormal(sigma) go with iid and dirichlet(a), by powerlaw or lognormal_absolute with labels(c)"
     law: str
