@@ -245,7 +245,7 @@ def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dic
 
 
 def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return the ranked metric on samples `ids` if it is macro F1, balanced accuracy or AUC, else {}; for `Devices` its mean."""
+    """Return macro F1, balanced accuracy or AUC on the samples `ids`, if ranked, else {}; for `Devices` the weighted mean."""
     name = fed.data.dataset.task.by(fed.settings.metric).metric
     if name not in LABELWISE:
         return {}
