@@ -193,4 +193,4 @@ def check_recorded(where: str, name: str, value: Any, kind: Any = object) -> Non
         copy = json.loads(json.dumps(value, ensure_ascii=False).encode())
         if isinstance(value, kind) and (copy == value or value != value):
             return
-    raise UserError(f"{where} {name} has {value!r}, which JSON does not give back as it is")
+    raise UserError(f"{where} {name} has {value!r}, which has a wrong type or is changed by JSON")
