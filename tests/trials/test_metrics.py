@@ -47,9 +47,9 @@ def test_it_is_of_classifications():
     spec = canonical(
         "fedavg", {}, Scenario("sine", "linear", "iid"), Settings(metric="auc", rounds=1), 0
     )
-    with pytest.raises(UserError, match="metric is auc, which is of a classification"):
+    with pytest.raises(UserError, match="metric is auc, which is for classification"):
         run(spec)
-    with pytest.raises(UserError, match="which is of a classification"):
+    with pytest.raises(UserError, match="which is for classification"):
         REGRESSION.by("macro_f1")
 
 

@@ -112,7 +112,7 @@ def test_a_folder_runs_no_code_that_the_caller_does_not_name(tmp_path):
     (tmp_path / "moved").mkdir()
     moved = file.rename(tmp_path / "moved" / "net.py")
     file.write_text("raise SystemExit('it ran')")
-    with pytest.raises(UserError, match="needs code of others"):
+    with pytest.raises(UserError, match="needs third-party code"):
         load_model(tmp_path)
     with pytest.raises(UserError, match="has changed since"):
         load_model(tmp_path, model=f"{file}:mlp(width=8)")

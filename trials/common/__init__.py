@@ -1,1 +1,1 @@
-"""What all packages of this project stand on: names, errors, devices, random numbers."""
+"""Helpers for all packages of this project: names, errors, devices, random numbers."""

@@ -1,21 +1,21 @@
-"""The one exception that means "the person asked for something that cannot be done"."""
+"""The exception for a request that cannot be fulfilled, and its message for unknown names."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 class UserError(ValueError):
-    """Bad input. Its text is shown as it is, without a traceback, and the command exits with 2."""
+    """An error in what the user asked for. Commands print its text without a traceback and exit with status 2."""
 
 
 USUAL = {"learning_rate": "lr", "eta": "lr", "fraction": "participation", "noniid": "dirichlet"}
-"""Usual names that have a different name here, too different to be found by spelling."""
+"""Common names -> this project's names, where the spelling is too different for a suggestion by similarity."""
 LONGEST = 200  # characters of a value that a message shows
-CUTOFF = 0.6  # how alike names must be for one to be meant: `nope` is not `pers`
+CUTOFF = 0.6  # the least similarity of a suggestion: `nope` must not suggest `pers`, at 0.5
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """Return the error for a name that is not in a registry: it says the nearest one, or lists them all."""
+    """Return the error for an unknown name: it suggests the nearest known name, or lists all known names."""
     names, usual = sorted(known), USUAL.get(name.lower())
     near = get_close_matches(name.split("(")[0].split(":")[0], names, n=1, cutoff=CUTOFF)
     near = [usual] if usual in names else near

@@ -1,11 +1,11 @@
-"""Modules that are imported when they are first used, for what reads only names and ranges."""
+"""Modules imported at first use, so that commands that only read names and ranges start quickly."""
 
 from importlib import import_module
 from typing import Any
 
 
 class Lazy:
-    """A stand-in for a module. The first use of an attribute imports the module; attributes are kept."""
+    """A stand-in for a module, which is imported when an attribute is first used. Attributes are cached."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name

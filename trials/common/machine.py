@@ -1,17 +1,18 @@
-"""What this process may use of its machine: processors and memory, as its containers and jobs limit them."""
+"""The processors and the memory that this process may use, within the limits of containers and SLURM jobs."""
 
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-GROUPS, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")  # Linux's, and this process's
+GROUPS = Path("/sys/fs/cgroup")  # the folder of Linux's control groups
+OWN = Path("/proc/self/cgroup")  # the file that names this process's group
 
 
 def usable_cpus() -> int:
-    """Return how many processors this process may keep busy, by its affinity, control groups and SLURM job; at least 1."""
-    here = hasattr(os, "sched_getaffinity")  # Linux alone has it
-    limits: list[float] = [len(os.sched_getaffinity(0)) if here else os.cpu_count() or 1]
+    """Return how many processors this process may use: the least limit by affinity, control groups and SLURM; at least 1."""
+    linux = hasattr(os, "sched_getaffinity")
+    limits: list[float] = [len(os.sched_getaffinity(0)) if linux else os.cpu_count() or 1]
     for text in _limits("cpu.max"):
         with suppress(ValueError):  # "max": no limit
             quota, period = map(int, text.split())
@@ -22,13 +23,13 @@ def usable_cpus() -> int:
 
 
 def machine_memory() -> int:
-    """Return the bytes of memory that this machine has, or the tightest of this process's control groups lets it take."""
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([there, *(int(text) for text in _limits("memory.max") if text.isdigit())])
+    """Return the memory in bytes that this process may use: the machine's, or the smallest limit of its control groups."""
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([installed, *(int(text) for text in _limits("memory.max") if text.isdigit())])
 
 
 def _limits(name: str) -> Iterator[str]:
-    """Yield the content of a file in this process's control group and those around it. A container may lack some."""
+    """Yield the content of a file in this process's control group and in each parent group that has the file."""
     group = GROUPS
     with suppress(OSError):
         group /= OWN.read_text().strip().rpartition("::/")[2]

@@ -1,4 +1,4 @@
-"""Parts of mappings, by their keys or by what they hold; each keeps the order of the mapping."""
+"""Parts of mappings, selected by key or by value, in the mapping's order."""
 
 from collections.abc import Container, Mapping
 from typing import TypeVar
@@ -8,15 +8,15 @@ V = TypeVar("V")
 
 
 def only(values: Mapping[K, V], keys: Container[K]) -> dict[K, V]:
-    """Return the entries with these keys, as far as there are such."""
+    """Return the entries whose key is in `keys`; missing keys are ignored."""
     return {key: value for key, value in values.items() if key in keys}
 
 
 def without(values: Mapping[K, V], keys: Container[K]) -> dict[K, V]:
-    """Return the entries with other keys than these."""
+    """Return the entries whose key is not in `keys`."""
     return {key: value for key, value in values.items() if key not in keys}
 
 
 def stated(values: Mapping[K, V | None]) -> dict[K, V]:
-    """Return the entries that are not None."""
+    """Return the entries whose value is not None."""
     return {key: value for key, value in values.items() if value is not None}

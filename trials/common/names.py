@@ -1,7 +1,7 @@
 """Short names with arguments: `dirichlet(0.3)`, `mlp(200, 200)`, `labels(2)+system(steps=1..20)`.
 
-A thing that has such a name is a frozen dataclass whose fields are the arguments. A keyword-only field that is None may be
-left out; a bool is a flag, written as its bare name: `shards(2, strict)`. `parse(spell(x)) == x`.
+A name stands for an instance of a frozen dataclass, whose fields are the arguments. A field with a default may be left
+out; a bool is a flag, written as its bare name: `shards(2, strict)`. `parse` reads what `spell` writes.
 """
 
 import json
@@ -22,7 +22,7 @@ N = TypeVar("N", int, float)
 
 
 def number(kind: type[N], text: str) -> N:
-    """Return a number as programs write it; raise `ValueError` for 1_000, digits of other scripts, more than 64 bits."""
+    """Return the number that a text spells; raise `ValueError` for `1_000`, non-ASCII digits or more than 64 bits."""
     value = kind(text) if text.isascii() and "_" not in text else None
     if value is None or (isinstance(value, int) and not -(2**63) <= value < 2**63):
         raise ValueError(text)
@@ -32,11 +32,11 @@ def number(kind: type[N], text: str) -> N:
 _BARE = r".+\.py:\w+|[A-Za-z_][\w.]*:\w+|[A-Za-z_][\w-]*"
 _NAME = re.compile(rf"\s*({_BARE})\s*(?:\((.*)\))?\s*", re.DOTALL)
 _RECORDED = re.compile(r"[\w./: -]{1,250}")
-_hints = cache(get_type_hints)  # most of the time that a name is read in
+_hints = cache(get_type_hints)  # cached, since it takes most of the time of parsing a name
 
 
 class LabelSet(frozenset[int]):
-    """One label or more, 0, 1, ..., written `{1,2,5}`."""
+    """A set of class labels, written `{1,2,5}`."""
 
 
 def bounded(
@@ -48,15 +48,13 @@ def bounded(
     below: float = inf,
     kw_only: bool = False,
 ) -> Any:
-    """Return the field of an argument that is a finite number in [low, high] and (above, below), or a range of such
-    numbers.
-    """
+    """Return a dataclass field for a finite number in [low, high] and (above, below), or a `Range` of such numbers."""
     rules = {"at least": low, "above": above, "at most": high, "below": below}
     return field(default=default, kw_only=kw_only, metadata={"bounds": rules})
 
 
 def _rule(value: Any, bounds: Mapping[str, float]) -> str:
-    """Return in words the rule that a number breaks, or an end of a range, or a range that goes down; "" for none."""
+    """Return in words the rule that a number, or a range LOW..HIGH, breaks; "" if it is within its bounds."""
     ends = value if isinstance(value, tuple) else (value,)
     low, above, high, below = bounds.values()
     inside = (isfinite(end) and low <= end <= high and above < end < below for end in ends)
@@ -67,7 +65,7 @@ def _rule(value: Any, bounds: Mapping[str, float]) -> str:
 
 
 def split_top(text: str, separator: str) -> list[str]:
-    """Split at separators outside parentheses and braces: `a(1,{2,3}),b` -> [`a(1,{2,3})`, `b`]."""
+    """Split a text at separators outside parentheses and braces: `a(1,{2,3}),b` -> [`a(1,{2,3})`, `b`]."""
     parts, depth = [""], 0
     for char in text:
         depth += (char in "({") - (char in ")}")
@@ -79,13 +77,13 @@ def split_top(text: str, separator: str) -> list[str]:
 
 
 def split(text: str) -> tuple[str, str | None]:
-    """Return a name without its arguments, and these: `mlp(200)` -> (`mlp`, `200`), `iid` -> (`iid`, None)."""
+    """Split a name from its arguments: `mlp(200)` -> (`mlp`, `200`), `iid` -> (`iid`, None)."""
     match = _NAME.fullmatch(text)
     return (text, None) if match is None else (match[1], match[2])
 
 
 def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
-    """Return the object a name stands for; raise `UserError` naming the nearest known name, or the usage."""
+    """Return the object that a name stands for. Raise `UserError` with the nearest known name, or with the name's usage."""
     name, arguments = split(text)
     if name not in registry:
         raise unknown(kind, text, registry)
@@ -93,32 +91,34 @@ def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
 
 
 def make(kind: str, text: str, cls: type, arguments: str | None) -> Any:
-    """Return the object of a class with the `arguments` of the name `text`; raise `UserError` with the usage."""
-    hints, known = _hints(cls), {f.name: f for f in fields(cls)}
-    places = [f.name for f in known.values() if not f.kw_only]
+    """Return an instance of `cls` with the `arguments` of the name `text`. Raise `UserError` for a wrong argument."""
+    hints, by_name = _hints(cls), {f.name: f for f in fields(cls)}
+    positional = [f.name for f in by_name.values() if not f.kw_only]
     wrong = UserError(f"{kind} {text!r}: the form is {usage(split(text)[0], cls)}")
     values: dict[str, Any] = {}
     for part in split_top(arguments, ",") if arguments and arguments.strip() else []:
         name, equals, value = map(str.strip, part.partition("="))
         flag = hints.get(name) is bool
         if not (equals or flag):
-            name, value = places.pop(0) if places else "", part
-        if name not in known or name in values or flag != (value == ""):
+            name, value = positional.pop(0) if positional else "", part
+        if name not in by_name or name in values or flag != (value == ""):
             raise wrong
         values[name] = flag or _convert(kind, text, name, value, hints[name])
-        bounds = known[name].metadata.get("bounds")
+        bounds = by_name[name].metadata.get("bounds")
         if bounds and (rule := _rule(values[name], bounds)):
             raise UserError(f"{kind} {text!r}: {name} is {_show(values[name])}, but must be {rule}")
-    if any(f.default is MISSING and f.name not in values for f in known.values()):
+    if any(f.default is MISSING and f.name not in values for f in by_name.values()):
         raise wrong
     return cls(**values)
 
 
 def spell(name: str, value: Any) -> str:
-    """Return the canonical name of an object: arguments as in `parse`, none when all are defaults."""
+    """Return the canonical spelling of an object, `name(arguments)`. Positional arguments are left out if all have their
+    defaults, keyword arguments if they are None, flags if they are False.
+    """
     values = [(f, getattr(value, f.name)) for f in fields(value)]
-    places = [(f, v) for f, v in values if not f.kw_only]
-    parts = [_show(v) for _, v in places] if any(v != f.default for f, v in places) else []
+    positional = [(f, v) for f, v in values if not f.kw_only]
+    parts = [_show(v) for _, v in positional] if any(v != f.default for f, v in positional) else []
     for f, v in values:
         if isinstance(v, bool):
             parts += [f.name] if v else []
@@ -128,7 +128,7 @@ def spell(name: str, value: Any) -> str:
 
 
 def usage(name: str, cls: type) -> str:
-    """Return how a name is written: `dirichlet(a)`, `shards(s, [strict])`, `system([steps=LOW..HIGH])`."""
+    """Return the form of a name, as in `dirichlet(a)`, `shards(s, [strict])`, `system([steps=LOW..HIGH])`."""
     hints, parts = _hints(cls), []
     for f in fields(cls):
         value = "" if f.default in (MISSING, None) else _show(f.default)
@@ -141,13 +141,13 @@ def usage(name: str, cls: type) -> str:
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
-    """Return the types of a union, without None; any other hint is the only one."""
-    parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    return tuple(part for part in parts if part is not NoneType)
+    """Return the types of a union without None. For any other type hint, return it alone."""
+    types = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return tuple(kind for kind in types if kind is not NoneType)
 
 
 def _convert(kind: str, text: str, key: str, value: str, hint: Any) -> Any:
-    readers = {wanted: _READ.get(wanted, (str(wanted), wanted)) for wanted in _choices(hint)}
+    readers = {target: _READ.get(target, (str(target), target)) for target in _choices(hint)}
     for _, read in readers.values():
         with suppress(ValueError):
             return read(value)
@@ -184,13 +184,13 @@ def _show(value: Any) -> str:
 
 
 def check_recorded(where: str, name: str, value: Any, kind: Any = object) -> None:
-    """Raise `UserError` for a name that MLflow refuses, a value that is no `kind`, or that JSON changes."""
-    plain = isinstance(name, str) and _RECORDED.fullmatch(name) and normpath(name) == name
-    if not plain or name[0] in "/.":
+    """Raise `UserError` for a name that MLflow refuses, or for a value that is not of type `kind` or that JSON changes."""
+    accepted = isinstance(name, str) and _RECORDED.fullmatch(name) and normpath(name) == name
+    if not accepted or name[0] in "/.":
         rule = "letters, digits, spaces and _ - . : / alone, and neither / nor . first"
         raise UserError(f"{where} {name!r} cannot be recorded: a name has {rule}")
     with suppress(TypeError, ValueError):
         copy = json.loads(json.dumps(value, ensure_ascii=False).encode())
         if isinstance(value, kind) and (copy == value or value != value):
             return
-    raise UserError(f"{where} {name} has {value!r}, which JSON does not give back as it is")
+    raise UserError(f"{where} {name} has {value!r}, which has a wrong type or is changed by JSON")

@@ -1,8 +1,8 @@
 """Random numbers that are functions of (seed, round, client, ...), drawn in bulk.
 
-There are no streams that advance: a number is a hash of the words that name it, so two algorithms that ask for "client
-7's minibatch order in round 3" get the same one whatever else they drew before. The hash is the finaliser of SplitMix64
-(Steele, Lea and Flood 2014) applied to one word after the other.
+A number is a hash of a stream's name and of integers, its `words`, such as seed, round and client. No generator advances,
+so two algorithms get the same minibatch order for client 7 in round 3, whatever else they drew before. The hash is the
+finaliser of SplitMix64 (Steele, Lea and Flood 2014), applied to one word after the other.
 """
 
 import zlib
@@ -16,7 +16,7 @@ FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 def bits(stream: str, *words: Any) -> npt.NDArray[np.uint64]:
-    """Return 64 random bits for each element of the broadcast integer `words`, in a named stream."""
+    """Return 64 random bits for each element of the broadcast integers `words`; each `stream` name gives other bits."""
     state = np.full(1, zlib.crc32(stream.encode()), np.uint64)
     for word in words:
         z = (state * GOLDEN) ^ (np.atleast_1d(word).astype(np.uint64) + GOLDEN)
@@ -30,10 +30,10 @@ def bits(stream: str, *words: Any) -> npt.NDArray[np.uint64]:
 
 
 def uniform(stream: str, *words: Any) -> npt.NDArray[np.float64]:
-    """Return uniform numbers in [0, 1), one for each element of the broadcast `words`."""
+    """Return uniform numbers in [0, 1), one for each element of the broadcast integers `words`; see `bits` for `stream`."""
     return (bits(stream, *words) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def generator(stream: str, *words: int) -> np.random.Generator:
-    """Return a NumPy generator for draws of more than single numbers (a partition, a data set)."""
+    """Return a NumPy generator seeded by the stream's name and `words`, for long draws such as a partition or a data set."""
     return np.random.default_rng(int(bits(stream, *words)[0]))

@@ -1,7 +1,7 @@
 """Short names and the classes that they stand for: algorithms, data sets, partitions, ...
 
-A `Registry` finds classes in three places: its own entries, the entry points of installed packages, and files
-that a name gives the path of, `path/to/file.py:Name` or, with arguments, `path/to/file.py:Name(3)`.
+A `Registry` looks for classes in three places: its own entries, the entry points of installed packages, and Python files
+named by path, `path/to/file.py:Name` or, with arguments, `path/to/file.py:Name(3)`.
 """
 
 import re
@@ -21,7 +21,7 @@ _SEPARATORS = re.compile(r"[+,(){}]")
 
 @cache
 def _points(group: str, path: tuple[str, ...]) -> EntryPoints:
-    # Looking through all packages takes 15 ms, and a sweep reads names a thousand times.
+    # Reading all packages' entry points takes 15 ms, and a sweep parses a thousand names.
     return entry_points(group=group)
 
 
@@ -45,25 +45,25 @@ class Registry(dict[str, type[T]]):
         self.kind, self.group, self.base, self.needs, self._check = kind, group, base, needs, check
 
     def known(self) -> dict[str, type[T]]:
-        """Return all by name: the project's own and those of installed packages that are not `broken`."""
+        """Return all usable classes by name: the project's own and those of installed packages."""
         classes: dict[str, type[T]] = {}
         for point in self._points():
             cls = self._installed(point)
             if not isinstance(cls, UserError):
                 classes[point.name] = cls
-        return {**classes, **self}  # nobody replaces one of the project's own
+        return {**classes, **self}  # no package can replace a class of the project
 
     def broken(self) -> list[str]:
-        """Return why classes of installed packages are left out of `known`, a text each."""
+        """Return an error text for each class of an installed package that cannot be loaded or breaks a rule."""
         installed = map(self._installed, self._points())
         return [str(fault) for fault in installed if isinstance(fault, UserError)]
 
     def resolve(self, name: str, text: str = "") -> type[T]:
-        """Return the class of a name without arguments, in `text`; raise `UserError` where there is none."""
+        """Return the class of a name without arguments; raise `UserError` if there is none. Messages show `text`, if given."""
         if name in self:
             return self[name]
         if name.endswith(".py"):
-            classes = [f"{name}:{each}" for each in self.defined(name)]
+            classes = [f"{name}:{class_name}" for class_name in self.defined(name)]
             which = ": name its class too: " + " or ".join(classes) if classes else " has none"
             raise UserError(f"{self.kind} {name}{which}")
         path, _, class_name = name.rpartition(":")
@@ -78,8 +78,8 @@ class Registry(dict[str, type[T]]):
         raise unknown(self.kind, text or name, self.known())
 
     def read(self, text: str) -> tuple[str, T]:
-        """Return the name as it is recorded, and the object that it stands for. Raise `UserError` for an unknown name, wrong
-        arguments, and a path with a sign that separates names, such as `+`.
+        """Return a name's canonical spelling and the object that it stands for. Raise `UserError` for an unknown name, a wrong
+        argument, or a file path with a character that separates names, such as `+`.
         """
         bare, arguments = names.split(text)
         cls, name = self.resolve(bare, text), self.located(bare)
@@ -90,13 +90,13 @@ class Registry(dict[str, type[T]]):
         return names.spell(name, value), value
 
     def located(self, name: str) -> str:
-        """Return the name, with the absolute path of a file. No code runs."""
+        """Return a name with the path of its file made absolute, and other names as they are. No code runs."""
         path, _, class_name = name.rpartition(":")
         file = path.endswith(".py")
         return f"{resolved(path, f'{self.kind} file')}:{class_name}" if file else name
 
     def defined(self, path: str) -> list[str]:
-        """Return the classes of this kind that a file defines, in its order."""
+        """Run a file, and return the names of those classes that it defines and that derive from `base`, in order."""
         module = plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)
         defined = []
         for value in vars(module).values():
@@ -109,7 +109,7 @@ class Registry(dict[str, type[T]]):
         return _points(self.group, tuple(sys.path))
 
     def _installed(self, point: EntryPoint) -> type[T] | UserError:
-        """Return the class of an entry point, or the error that says why there is none."""
+        """Return the class of an entry point, or the error that says why it cannot be used."""
         package = point.dist.name if point.dist else "a package"
         where = f"{self.kind} {point.name} of {package} ({point.value})"
         try:
@@ -118,7 +118,7 @@ class Registry(dict[str, type[T]]):
             return fault
 
     def _checked(self, cls: Any, where: str, name: str) -> type[T]:
-        """Return a third party's class if it is one of this kind; raise `UserError` that names what it lacks."""
+        """Return `cls` if it is a class of this kind; raise `UserError` with what it lacks. `where` is its file or package."""
         if not (isinstance(cls, type) and issubclass(cls, self.base)):
             rule = f"derives from {self.base.__module__}.{self.base.__name__}"
             raise UserError(f"{where} has no class {name!r} that {rule}, as every {self.kind} does")

@@ -1,6 +1,6 @@
 """torch as this package imports it: `from trials.common.tensors import Tensor, torch`.
 
-Importing torch takes two seconds, so the first computation loads it. `Tensor` is for annotations alone.
+Importing torch takes two seconds, so it is loaded at the first computation. `Tensor` is for annotations only.
 """
 
 import os
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from trials.common.lazy import Lazy
 
-# A product's bits must not depend on where in memory its matrices lie: a client's place among those that
-# are computed at once says where. MKL reads this at its first product.
+# By default the bits of MKL's matrix products depend on the matrices' memory alignment, and so on a client's
+# position among those computed together. MKL reads this variable at its first product.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Numbers for a device, copied from the host or drawn there, without waiting."""
+"""Copies of numbers to a device, and random numbers drawn there, without blocking the host."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy.typing as npt
 from trials.common import randomness
 from trials.common.tensors import Tensor, torch
 
-AT_ONCE = 2**22  # random numbers that a GPU hashes at a time, in a few hundred megabytes
+AT_ONCE = 2**22  # random numbers that a GPU hashes at a time, which takes a few hundred megabytes
 
 
 def to_device(
     host: npt.NDArray[Any] | Tensor, device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return an array or tensor in `dtype` on a device; one that is there already stays."""
+    """Return an array or tensor on a device, converted to `dtype` if given; the host does not wait for copies to a GPU."""
     if isinstance(host, np.ndarray):
         host = torch.from_numpy(np.ascontiguousarray(host))
     tensor = host if dtype is None else host.to(dtype)
@@ -24,30 +24,31 @@ def to_device(
         return tensor.to(device)
     if tensor.device.type != "cpu":
         return tensor
-    # The host waits for a copy of memory that is not page-locked.
+    # A copy from memory that is not page-locked would block the host.
     return tensor.contiguous().pin_memory().to(device, non_blocking=True)
 
 
 def distinct(ids: Tensor, device: torch.device) -> tuple[npt.NDArray[Any], Any, Any]:
-    """Return the distinct `ids`, the first place of each, and the indices that restore `ids` (k,); both on the device."""
+    """Return the distinct `ids` in ascending order. With them return, on the device, the index of each one's first occurrence
+    in `ids` (k,), and the indices (k,) that restore `ids`.
+    """
     array = ids.numpy()
     if (array[1:] > array[:-1]).all():
         return array, slice(None), slice(None)
-    once, first, back = np.unique(array, return_index=True, return_inverse=True)
-    return once, to_device(first, device), to_device(back, device)
+    unique, first, inverse = np.unique(array, return_index=True, return_inverse=True)
+    return unique, to_device(first, device), to_device(inverse, device)
 
 
 def uniform_on(
     device: torch.device, stream: str, *words: Any, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return `randomness.uniform` of words (k, 1) and of 0..size-1, (k, size), on a device; a GPU hashes the last word
-    itself.
-    """
+    """Return uniform numbers in [0, 1), (k, size), on a device: `randomness.uniform` of `words` (k, 1) and 0..size-1."""
+    # On a GPU the hash of the last word, the largest part of the work, runs on the device.
     dtype = dtype or torch.float64
     if device.type == "cpu":
         return torch.from_numpy(randomness.uniform(stream, *words, np.arange(size))).to(dtype)
     state = to_device(randomness.bits(stream, *words).view(np.int64), device)
-    # torch has no 64 bits without a sign; products wrap alike with one.
+    # torch computes with signed 64-bit integers only; products overflow to the same bits.
     golden, first, second = (
         np.array([randomness.GOLDEN, *randomness.FACTORS]).view(np.int64).tolist()
     )
@@ -55,7 +56,7 @@ def uniform_on(
     for word in torch.arange(size, device=device).split(max(1, AT_ONCE // len(state))):
         z = (state * golden) ^ (word + golden)
         for shift, factor in ((30, first), (27, second), (31, 1)):
-            # The shift of a number with a sign would repeat the sign.
+            # A right shift of a signed number repeats its sign bit, which the mask clears.
             z = (z ^ ((z >> shift) & ((1 << (64 - shift)) - 1))) * factor
         numbers.append((((z >> 11) & ((1 << 53) - 1)).double() * 2.0**-53).to(dtype))
     return torch.cat(numbers, 1)

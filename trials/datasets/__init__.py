@@ -1,7 +1,7 @@
-"""Data sets, as one array of samples with a test part and, where data are born on clients, owners.
+"""Data sets: an array of samples, a mask of the test samples and, for natural federations, each sample's owner.
 
 A data set is a frozen dataclass whose fields are the arguments of its name (`synthetic(1,1)`) and whose `load` returns a
-`Dataset`. A new one is one class and one entry of `_OWN`, or one class in a file elsewhere (examples/own_dataset.py).
+`Dataset`. A new one is one class and one entry of `_BUILT_IN`, or one class in a file elsewhere (examples/own_dataset.py).
 """
 
 from trials.common import names
@@ -13,7 +13,7 @@ from trials.datasets.base import Dataset as Dataset
 from trials.datasets.base import DatasetFamily as DatasetFamily
 from trials.datasets.own import Csv, Function, Given, Npz, Own, Parquet
 
-_OWN: dict[str, type[DatasetFamily]] = {
+_BUILT_IN: dict[str, type[DatasetFamily]] = {
     "digits": generated.Digits,
     "synthetic": generated.Synthetic,
     "synthetic_iid": generated.SyntheticIID,
@@ -46,22 +46,22 @@ DATASETS: Registry[DatasetFamily] = Registry(
     "dataset",
     "suite.datasets",
     DatasetFamily,  # type: ignore[type-abstract]
-    _OWN,
+    _BUILT_IN,
     needs=("load",),
 )
 PATHS: dict[str, type[Own]] = {"npz": Npz, "csv": Csv, "parquet": Parquet}
-"""Data sets named by a path, `npz:PATH`. A function or a class elsewhere is named `module:function` or
-`FILE.py:Class(ARGUMENTS)`.
+"""Classes of users' files by the scheme of their names, as in `npz:PATH`. Users' code is named without a scheme,
+`module:function` or `FILE.py:Class(ARGUMENTS)`.
 """
 
 
 def parse(text: str) -> DatasetFamily:
-    """Return the data set a name stands for; raises `UserError` on an unknown name or a bad argument."""
-    scheme, colon, place = text.partition(":")
+    """Return the data set that a name stands for; raise `UserError` for an unknown name or a wrong argument."""
+    scheme, colon, path = text.partition(":")
     if colon and scheme in PATHS:
-        return PATHS[scheme].at(place)
+        return PATHS[scheme].at(path)
     if colon and scheme == Given.scheme:
-        return Given.at(place)
+        return Given.at(path)
     if named(text):
         return Function.at(text)
     families = DATASETS.known()
@@ -78,8 +78,8 @@ def canonical(text: str) -> str:
 
 
 def family(text: str) -> str:
-    """Return the family of a data set, by its name. Variants of one generator or of the same samples are one family,
-    since they are not independent. A third party's data set is a family of its own.
+    """Return the name of a data set's family. Variants of one generator, or of the same samples, form one family, since
+    results on them are not independent. A user's data set is its own family.
     """
     head = text.split("(")[0].strip()
-    return _OWN[head].family or head if head in _OWN else text
+    return _BUILT_IN[head].family or head if head in _BUILT_IN else text

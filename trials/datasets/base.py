@@ -1,4 +1,4 @@
-"""Data sets, the files that they are made of, and how these are checked before anything is read."""
+"""Data sets, their published files, and the check of these files before they are read."""
 
 import gzip
 import hashlib
@@ -21,10 +21,10 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """N samples: `x` (N, *shape) float32, `y` (N,) int64 below `classes`, `test` (N,) bool.
+    """N samples: features `x` (N, *shape) float32, labels `y` (N,) int64 in [0, classes), and the mask `test` (N,) bool.
 
     Tokens are whole numbers in float32, which is exact below 2^24. A regression has one output (`classes` = 1) and float32
-    `y`. `client` (N,) names each sample's owner, if it has any. `note` says how samples were made from a user's data.
+    targets `y`. `client` (N,) is each sample's owner, if samples have owners. `note` says how a user's table became samples.
     """
 
     x: Array
@@ -35,8 +35,8 @@ class Dataset:
     task: Task = CLASSIFICATION
     note: str = ""
     partitions: dict[str, tuple[Array, ...]] = field(default_factory=dict, init=False, repr=False)
-    """The ids of kept partitions, by `TrialSpec.data_key`. They go wherever the samples go, so that a
-    sweep's are computed once (`trials.run.trial.partition_data`)."""
+    """Partitions of these samples as arrays of sample ids, by `TrialSpec.data_key`. They are sent to other processes with
+    the samples, so that a sweep computes each partition once (`trials.run.trial.partition_data`)."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -46,11 +46,11 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Published:
-    """A published file, or a folder of files that end in one of `suffixes`, known by its content however it is packed.
+    """A published file, or a folder of files with one of the `suffixes`, identified by the MD5 of its unpacked content.
 
-    `path` below the data root is a file, perhaps with .gz at its end, or a folder, or a tar archive of it, which may have
-    its name at the `url`, too. `md5` is that of a file's content; for a folder, that of lines `NAME MD5` in order; ""
-    where none is published: such files are checked when loaded.
+    `path`, relative to the data root, is where the file or folder lies. Beside it a packed copy may lie instead (.gz,
+    .tar.gz, .tar.xz, or an archive named as in the `url`). A folder's `md5` is that of a text with a line `NAME MD5` for
+    each file, in order of names. If `md5` is "", none is published, and the content is checked when it is loaded.
     """
 
     path: str
@@ -59,36 +59,36 @@ class Published:
     suffixes: tuple[str, ...] = ()
 
     def places(self, root: Path) -> list[Path]:
-        """Return its possible places below the data root; a download goes to the last one."""
-        place = root / self.path
-        packed = [place.with_name(place.name + end) for end in (".gz", ".tar.xz", ".tar.gz")]
-        return [place, *packed, *([place.with_name(Path(self.url).name)] if self.url else [])]
+        """Return the paths below the data root at which the file may lie; a download goes to the last one."""
+        path = root / self.path
+        packed = [path.with_name(path.name + end) for end in (".gz", ".tar.xz", ".tar.gz")]
+        return [path, *packed, *([path.with_name(Path(self.url).name)] if self.url else [])]
 
     def find(self, root: Path) -> Path | None:
-        """Return its place below the data root, or None."""
-        return next((place for place in self.places(root) if place.exists()), None)
+        """Return the path at which the file, folder or archive lies below the data root; None if it is absent."""
+        return next((path for path in self.places(root) if path.exists()), None)
 
     def read(self, root: Path) -> bytes:
-        """Return the content of a file."""
+        """Return the unpacked content of a single file."""
         ((_, content),) = self.members(root)
         return content
 
     def members(self, root: Path) -> Iterator[tuple[str, bytes]]:
-        """Yield each file's name, relative to the folder around `path`, and its content, ordered by name."""
-        place = self.find(root)
-        if place is None:
+        """Yield each file's name, relative to the parent of `path`, and its unpacked content, in order of names."""
+        source = self.find(root)
+        if source is None:
             raise FileNotFoundError(self.path)
         if not self.suffixes:
-            content = place.read_bytes()
-            packed = place != root / self.path and place.suffix == ".gz"
+            content = source.read_bytes()
+            packed = source != root / self.path and source.suffix == ".gz"
             yield Path(self.path).name, gzip.decompress(content) if packed else content
-        elif place.is_dir():
-            for path in sorted(place.rglob("*")):
+        elif source.is_dir():
+            for path in sorted(source.rglob("*")):
                 if path.is_file() and path.name.endswith(self.suffixes):
-                    yield path.relative_to(place.parent).as_posix(), path.read_bytes()
+                    yield path.relative_to(source.parent).as_posix(), path.read_bytes()
         else:
             contents = {}
-            with tarfile.open(place) as archive:
+            with tarfile.open(source) as archive:
                 for member in archive:
                     file = archive.extractfile(member)
                     if file is not None and member.name.endswith(self.suffixes):
@@ -96,34 +96,34 @@ class Published:
             yield from sorted(contents.items())
 
     def report(self, root: Path) -> dict[str, Any]:
-        """Return its name and path, what it is `expected` to be and was `found` to be (None: absent), and whether it is `sound`."""
+        """Return a dict of `name`, `path`, the checksums `expected` and `found` (None: absent), and whether it is `sound`."""
         expected = f"md5 {self.md5}" if self.md5 else "content that loads"
-        place, content = self.find(root), None
-        if place is not None:
+        path, content = self.find(root), None
+        if path is not None:
             try:
                 content = f"md5 {self.digest(root)}" if self.md5 else expected
-            except Exception as error:  # gzip's, tarfile's, zlib's, lzma's
+            except Exception as error:  # any of gzip, tarfile, zlib or lzma
                 content = f"a damaged file ({error})"
-        facts = {"path": str(place or root / self.path), "expected": expected, "found": content}
+        facts = {"path": str(path or root / self.path), "expected": expected, "found": content}
         return {"name": Path(self.path).name, **facts, "sound": content == expected}
 
     def digest(self, root: Path) -> str:
-        """Return the md5 of its content."""
+        """Return the MD5 of the present content, to be compared with the published `md5`."""
         if not self.suffixes:
             return _md5(self.read(root))
         lines = [f"{name} {_md5(content)}\n" for name, content in self.members(root)]
         return _md5("".join(lines).encode())
 
     def download(self, root: Path) -> None:
-        """Download the file or archive below the data root; raise whatever the network or the disk does."""
+        """Download the file or archive below the data root; raise `OSError` without a `url`, and what torchvision raises."""
         from trials.datasets.torchvision_import import torchvision
 
         if not self.url:
             raise OSError("no automatic download")
-        place = self.places(root)[-1]
-        half = place.with_name(f"{place.name}.part")  # what is cut off is not taken for the file
-        torchvision.datasets.utils.download_url(self.url, str(half.parent), half.name)
-        half.rename(place)
+        path = self.places(root)[-1]
+        part = path.with_name(f"{path.name}.part")  # renamed when it is complete
+        torchvision.datasets.utils.download_url(self.url, str(part.parent), part.name)
+        part.rename(path)
 
 
 def _md5(content: bytes) -> str:
@@ -131,44 +131,43 @@ def _md5(content: bytes) -> str:
 
 
 class DatasetFamily(ABC):
-    """An entry of `DATASETS`: a frozen dataclass whose fields are the arguments of its name (examples/own_dataset.py)."""
+    """The base of named data sets: a frozen dataclass whose fields are the arguments of its name (examples/own_dataset.py)."""
 
     summary: ClassVar[str] = ""
-    """What listings say of it: by default the first line of its description."""
+    """The data set's line in listings: by default the first line of the class's docstring."""
     task: ClassVar[Task] = CLASSIFICATION
     kind: ClassVar[str] = ""
-    """Data sets of one kind are similar: what was tuned on one is tried on another. "": no kind."""
+    """The type of the samples, such as "grey images". A search on one data set can start from hyperparameters that were
+    tuned on another of the same kind; "" for no kind."""
     family: ClassVar[str] = ""
-    """Data sets of one family are variants of the same samples or of one generator; its name if none."""
+    """A name shared by variants of the same samples or of one generator; "" for a data set without variants."""
     published: ClassVar[tuple[Published, ...]] = ()
     source: ClassVar[str] = ""
-    """Where to get files that are not downloaded, and their licence."""
+    """Where to get files that are not downloaded automatically, and their licence."""
 
     def __init_subclass__(cls) -> None:
         cls.summary = vars(cls).get("summary") or (cls.__doc__ or "").partition("\n")[0].strip(".")
 
     @abstractmethod
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Build the data set. `seed` and `clients` matter to generated ones, `root` to files. Raises `UserError` when a
-        file is absent, with the remedy, or has the wrong content.
+        """Return the data set. `seed` draws what is random, such as a test split; `clients` is the number of owners that a
+        generator makes (None: its default). Raise `UserError` if a file below the data root `root` is absent or wrong.
         """
 
     def files(self, root: str | None) -> list[dict[str, Any]]:
-        """Return a report on each file needed below the data root (`Published.report`). Nothing is written."""
+        """Return the state of each needed file below the data root, as `Published.report` gives it. Nothing is downloaded."""
         return [file.report(data_root(root)) for file in self.published]
 
     def fetch(self, root: str | None) -> Path:
-        """Return the data root, once every file is there and sound; absent ones are downloaded.
-
-        Raises `UserError` naming the file, what is expected and what was found. A file that is there
-        but wrong is left alone.
+        """Download absent files, check all, and return the data root. Raise `UserError` with the expected checksum and the one
+        found for a file with wrong content, which is left as it is.
         """
         folder = data_root(root)
         for file in self.published:
             if file.find(folder) is None:
                 try:
                     file.download(folder)
-                except Exception as error:  # of the network, the disk and torchvision
+                except Exception as error:  # any of the network, the disk or torchvision
                     reason = (str(error).splitlines() or [type(error).__name__])[0]
                     problem = f"{folder / file.path} is absent, and no download: {reason}"
                     raise self.refusal(folder, problem) from None
@@ -180,14 +179,14 @@ class DatasetFamily(ABC):
         return folder
 
     def refusal(self, root: Path, problem: str) -> UserError:
-        """Return the error for a problem of its files; it says which files to put where."""
+        """Return the error for a problem with the files; it lists where each file must lie and where to get it."""
         lines = [f"{root / file.path} from {file.url or self.source}" for file in self.published]
         head = "These files are needed, as they are or packed (.gz, .tar.gz, .tar.xz); --data-root or SUITE_DATA name another folder:"
         return UserError("\n".join([f"{type(self).__name__}: {problem}", head, *lines]))
 
 
 def data_root(root: str | None) -> Path:
-    """Return where data files are: the argument, else SUITE_DATA, else a folder in the user's cache."""
+    """Return the folder of data files: the argument, else SUITE_DATA, else a folder in the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(root or os.environ.get("SUITE_DATA") or cache / "suite-fl" / "data").expanduser()
 
@@ -195,10 +194,10 @@ def data_root(root: str | None) -> Path:
 def drawn_of_each(
     group: Array, rng: np.random.Generator, number: Callable[[Array], Array]
 ) -> Array:
-    """Draw samples of each group, (N,) bool: `number(m)` of m, the groups' sizes."""
+    """Return a random mask (N,) bool: of each `group` (N,) as many samples as `number` returns for the groups' sizes (g,)."""
     order = rng.permutation(len(group))
     _, k, sizes = np.unique(group[order], return_inverse=True, return_counts=True)
-    nth = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # of its group
+    nth = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # within its group
     drawn = np.zeros(len(group), bool)
     drawn[order[np.argsort(k, kind="stable")]] = nth < np.repeat(number(sizes), sizes)
     return drawn

@@ -1,4 +1,4 @@
-"""Data sets that need no files: drawn from random numbers, or bundled with scikit-learn."""
+"""Data sets that need no files: generated from random numbers, or bundled with scikit-learn."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Synthetic(DatasetFamily):
     x ~ N(v_k, diag(j^-1.2)); W_k in R^{60x10}, b_k in R^10 ~ N(u_k, 1); y = argmax(x W_k + b_k). alpha and beta are
     standard deviations, as in the authors' code. A tenth of each device's samples is test.
 
-    alpha changes no label: W_k = u_k + noise adds the same x u_k 1 + u_k to every class's logit.
+    alpha changes no label: the mean u_k of W_k and b_k adds the same number to the logit of every class.
     """
 
     kind = "generated features"
@@ -72,11 +72,11 @@ class SyntheticIID(DatasetFamily):
 
 @dataclass(frozen=True)
 class FedDCSynthetic(DatasetFamily):
-    """FedDC's synthetic: 20 devices, 5 classes; alpha=0: one solution, beta=0: one input law.
+    """FedDC's synthetic: 20 devices, 5 classes; alpha=0: one W for all, beta=0: one input distribution.
 
-    It is FedDyn's too, and FedUmf's (Fig. A5): 200 samples a device and 30 features, otherwise as `Synthetic`. The flags
-    of the authors' code give all devices one W, b ~ N(0, 1), or v_k = 0. Reading: alpha = 0 and beta = 0 set them, as in
-    the authors' runs. Their test set is the training set; here a tenth of each device's samples is test.
+    FedDyn and FedUmf (Fig. A5) use it too. Each device has 200 samples of 30 features, drawn as in `Synthetic`, except that
+    alpha = 0 gives all devices the same W, b ~ N(0, 1), and beta = 0 gives them v_k = 0. (The authors' code has a flag for
+    each.) The authors test on the training set; here a tenth of each device's samples is test.
     """
 
     kind = "generated features"
@@ -101,7 +101,7 @@ class Sine(DatasetFamily):
     """DeFed's regression y = 0.5 sin x + 1 + N(0, noise), scored by MSE.
 
     6,000 training samples with x (N, 1) in [-6, 6] and 1,000 test samples with x in [-12, 12] (DeFed section III).
-    Reading: x is uniform, and the test set has the noise too; the paper states neither.
+    Our reading, where the paper is silent: x is uniform, and the test set has the same noise.
     """
 
     task: ClassVar[Task] = REGRESSION
@@ -123,7 +123,7 @@ def _fedprox_sizes(seed: int, devices: int) -> Array:
 def _devices(
     stream: str, seed: int, sizes: Array, device: Callable[[np.random.Generator], Law]
 ) -> Dataset:
-    """Return the samples of devices of these sizes; `device` draws the law of one from its own generator."""
+    """Return the samples of devices with `sizes` (n,), of each a tenth for testing; `device(rng)` draws a device's v, W, b."""
     parts = []
     for k, size in enumerate(sizes):
         rng = randomness.generator(stream, seed, k)

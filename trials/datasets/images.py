@@ -1,6 +1,6 @@
-"""Images of torchvision's data sets, which it decodes, and what papers cut from them.
+"""Image data sets that torchvision decodes, and the subsets of them that papers use.
 
-Pixels / 255 are standardised by the training images' mean and deviation, per channel, unless its class says otherwise.
+Pixels / 255 are standardised per channel by the training images' mean and deviation, unless the class says otherwise.
 """
 
 import gzip
@@ -20,17 +20,18 @@ from trials.heterogeneity.modifiers import LogNormalAbsolute, PowerLaw
 from trials.heterogeneity.partitions import Labels, assign_counts
 
 Scale = tuple[Sequence[float], Sequence[float]]
-"""The mean subtracted from pixels / 255, and the deviation that divides the rest, per channel."""
+"""Mean and standard deviation of pixels / 255, per channel."""
 UNIT: Scale = ((0.0,), (1.0,))
 
 
 def standardised(images: Dataset, scale: Scale | None = None) -> Dataset:
-    """Return (pixels / 255 - mean) / deviation of images in 0..255, per channel. Without a scale, mean and deviation are
-    those of the training images: exact, from their histogram. A constant channel is only shifted.
+    """Return images with pixels (p / 255 - mean) / deviation per channel, from pixels p in 0..255. Without a `scale`, mean and
+    deviation are exactly those of the training images. A constant channel is only shifted.
     """
     if scale is None:
         moments = []
         for pixels in images.x[~images.test].swapaxes(0, 1):
+            # A histogram gives the moments in float64 without a float64 copy of all images.
             values, counts = np.unique(pixels, return_counts=True)
             values, weights = values / 255, counts / counts.sum()
             centre = float(values @ weights)
@@ -45,8 +46,8 @@ def standardised(images: Dataset, scale: Scale | None = None) -> Dataset:
 
 
 def on_devices(images: Dataset, parts: list[Array], stream: str, seed: int) -> Dataset:
-    """Return images that are born on devices, whose places `parts` holds: x float32 in 0..255, device after device. A
-    tenth of each device's is test, drawn by `seed` in the named stream.
+    """Return the images of devices, where `parts[k]` holds the indices of device k's images. x is float32 in 0..255, device
+    after device. A tenth of each device's images is test, drawn by `seed` in the named stream.
     """
     ids, test, client = np.concatenate(parts), [], []
     for k, part in enumerate(parts):
@@ -58,49 +59,49 @@ def on_devices(images: Dataset, parts: list[Array], stream: str, seed: int) -> D
 
 
 class Torchvision(DatasetFamily):
-    """Images that the class `archive` of torchvision decodes. A further one is such a class and its entry in `DATASETS`."""
+    """A data set of images that torchvision's class `archive` decodes. A new one is a subclass and its entry in `DATASETS`."""
 
     kind = "grey images"
     archive: ClassVar[str]
     options: ClassVar[dict[str, Any]] = {}  # further arguments of torchvision's class
     classes = 10
-    scale: ClassVar[Scale | None] = None  # None for the training images' own
+    scale: ClassVar[Scale | None] = None  # None: mean and deviation of the training images
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Return the scaled images of the files below the data root, downloaded when absent."""
+        """Return the standardised images; download files that are absent below the data root."""
         return standardised(self.pixels(root), self.scale)
 
     def pixels(self, root: str | None) -> Dataset:
-        """Return the images (N, channels, height, width) uint8, training ones first, from files that were checked."""
+        """Return the images (N, channels, height, width) uint8, training images first, from files with checked content."""
         from trials.datasets.torchvision_import import torchvision
 
         folder, decode = self.fetch(root), getattr(torchvision.datasets, self.archive)
-        with TemporaryDirectory() as place:
-            # torchvision unpickles what it finds, so nothing lies there but what was checked.
-            self.unpack(folder, Path(place))
-            parts = [decode(place, train=train, **self.options) for train in (True, False)]
-        # Tensors of MNIST's kind, arrays and lists of CIFAR's.
+        with TemporaryDirectory() as scratch:
+            # torchvision unpickles the files that it reads, so the folder holds checked content only.
+            self.unpack(folder, Path(scratch))
+            parts = [decode(scratch, train=train, **self.options) for train in (True, False)]
+        # torchvision has tensors for MNIST and its like, arrays and lists for CIFAR.
         x = np.concatenate([np.asarray(part.data) for part in parts])
         y = np.concatenate([np.asarray(part.targets) for part in parts]).astype(np.int64)
         x = x[:, None] if x.ndim == 3 else x.transpose(0, 3, 1, 2)
         return Dataset(x, y, np.arange(len(y)) >= len(parts[0]), self.classes)
 
-    def unpack(self, folder: Path, place: Path) -> None:
-        """Lay the content of the files below the data root where torchvision decodes it."""
+    def unpack(self, folder: Path, target: Path) -> None:
+        """Write the content of the files in the data root `folder` to `target`, where torchvision reads it."""
         for file in self.published:
             for name, content in file.members(folder):
-                path = place / Path(file.path).parent / name
+                path = target / Path(file.path).parent / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
 
 
 def _idx_files(archive: str, url: str, *md5: str) -> tuple[Published, ...]:
-    """Return the four files of a set in MNIST's format; checksums are those of the unpacked ones."""
+    """Return the four files of a data set in MNIST's format; `md5` are the checksums of the unpacked files."""
     names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
     files = []
     for name, checksum in zip(names, md5, strict=True):
-        place, address = f"{archive}/raw/{name}-ubyte", f"{url}{name}-ubyte.gz"
-        files.append(Published(place, checksum, address))
+        path, address = f"{archive}/raw/{name}-ubyte", f"{url}{name}-ubyte.gz"
+        files.append(Published(path, checksum, address))
     return tuple(files)
 
 
@@ -148,7 +149,7 @@ class FashionMNIST(MNIST):
 class MNIST01(MNIST):
     """DeFed's MNIST 0 against 1: 1,000 random images to train, 1,000 to test.
 
-    Reading: 1,000 in all, not of each label (MNIST's test set has only 980 zeros), without replacement.
+    Our reading: 1,000 in all, not of each label (MNIST's test set has only 980 zeros), without replacement.
     """
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
@@ -173,8 +174,8 @@ class MNISTPowerLaw(MNIST):
     """FedProx's MNIST: 70,000 images on 1,000 devices of 2 digits each (natural).
 
     Training and test images are pooled; a tenth of each device's images is test. Device u has the digits (u + j) mod 10,
-    j < `labels` (FOLB Fig. 6: 1, 2, 5, 10), with the sizes of `labels(c)+sizes(powerlaw)`. A pixel p of 0..255 becomes
-    (p - mean) / (deviation + 0.001), mean and deviation of that pixel over all images, as in the authors' code.
+    j < `labels` (FOLB Fig. 6: 1, 2, 5, 10), with sizes as under `labels(c)+sizes(powerlaw)`. As in the authors' code, a
+    pixel p in 0..255 becomes (p - mean) / (deviation + 0.001), with the mean and deviation of that pixel over all images.
     """
 
     labels: int = bounded(2, low=1, high=10)
@@ -201,7 +202,7 @@ class CIFAR10(Torchvision):
     published = (
         Published(
             "cifar-10-batches-py",
-            "687462ed9caece54ea5dc5fc95624c68",  # of the md5 that torchvision has of each batch
+            "687462ed9caece54ea5dc5fc95624c68",  # made from torchvision's MD5 of each batch
             "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
             ("batches.meta", "test_batch", *(f"data_batch_{i}" for i in range(1, 6))),
         ),
@@ -225,7 +226,7 @@ class CIFAR100(CIFAR10):
 
 
 class EMNIST(Torchvision):
-    """A split of EMNIST (Cohen et al. 2017), 28x28, turned upright (the files hold transposed images)."""
+    """A split of EMNIST (Cohen et al. 2017), 28x28; the files hold transposed images, which are turned upright."""
 
     family = "emnist"
     archive = "EMNIST"
@@ -241,10 +242,10 @@ class EMNIST(Torchvision):
         transposed = super().pixels(root)
         return replace(transposed, x=transposed.x.swapaxes(2, 3))
 
-    def unpack(self, folder: Path, place: Path) -> None:
-        raw = place / "EMNIST" / "raw"
+    def unpack(self, folder: Path, target: Path) -> None:
+        raw = target / "EMNIST" / "raw"
         raw.mkdir(parents=True)
-        # The archive has the files of six splits, 1.7 GB unpacked.
+        # Only this split's files: the archive holds six splits, 1.7 GB unpacked.
         with ZipFile(folder / self.published[0].path) as archive:
             for name in archive.namelist():
                 if f"emnist-{self.options['split']}-" in name:
@@ -267,7 +268,7 @@ class EMNISTLetters(EMNIST):
 
 @dataclass(frozen=True)
 class EMNISTByClass(EMNIST):
-    """EMNIST by class 28x28, 62 classes, without writers. FOLB's under `labels(2)+sizes(powerlaw)`, 200 clients."""
+    """EMNIST by class 28x28, 62 classes, without writers. FOLB uses 200 clients under `labels(2)+sizes(powerlaw)`."""
 
     options: ClassVar = {"split": "byclass"}
     classes = 62
@@ -277,10 +278,10 @@ class EMNISTByClass(EMNIST):
 class FEMNIST10(EMNISTByClass):
     """FedProx's FEMNIST: 10 lower-case letters on 200 devices (natural).
 
-    Training and test images of EMNIST by class are pooled, up to 4,000 of a letter, pixels / 255. Device u has the letters
-    (u + j) mod 10, j < `labels`, max(2, floor(n_u / labels)) images of each, n_u = floor(LogNormal(4, 1) + 5). A tenth of
-    each device's is test. Reading: 5 labels as in the paper (femnist10(3) is its code), where all devices share the first
-    images of a letter, which would put one image in two splits: here each image is partitioned once.
+    Training and test images of EMNIST by class are pooled, up to 4,000 of a letter; pixels are divided by 255. Device u has
+    the letters (u + j) mod 10, j < `labels`, and of each letter max(2, floor(n_u / labels)) images, where
+    n_u = floor(LogNormal(4, 1) + 5). A tenth of each device's images is test. Our reading: `labels` is 5, as in the paper
+    (3 in its code), and no two devices share an image. In the code they do, and one may train on another's test image.
     """
 
     labels: int = bounded(5, low=1, high=10)

@@ -1,4 +1,4 @@
-"""Natural federations: samples that writers, speakers, hospitals and roles own, in files that others published."""
+"""Natural federations: published data whose samples belong to writers, speakers, hospitals or roles."""
 
 import io
 import json
@@ -22,23 +22,23 @@ from trials.datasets.tables import indicators, scaled
 
 pd: Any = Lazy("pandas")
 Born = tuple[Array, Array, Array, Array | None]
-"""Published samples: x (N, ...), labels and owners (N,), and which are test, if that is published."""
+"""Published samples: x (N, ...), labels (N,), owners (N,), and the mask of the published test samples (N,), or None."""
 
 
 class NaturalData(DatasetFamily):
-    """Samples with owners, in published files."""
+    """A data set whose samples have owners, read from published files."""
 
     classes: ClassVar[int]
     share: ClassVar[int] = 0
-    """One in so many samples of each owner is test, drawn by `data_seed`, where no split is published."""
+    """Where no split is published, a random 1/`share` of each owner's samples is test, drawn by `data_seed`."""
     features: ClassVar[bool] = False
-    """Whether x are features (N, p), to be standardised by the training samples."""
+    """Whether x holds features (N, p), which are standardised by the training samples."""
     samples: ClassVar[int] = 0
-    """The required number of samples, where no checksum is published; 0 where users draw their own."""
+    """The number of samples that the files must give; 0 where a checksum checks them, or where users make them."""
 
     @abstractmethod
     def born(self, folder: Path) -> Born:
-        """Return the samples of files that were checked, below the data root."""
+        """Return the samples of the files below the data root `folder`, whose checksums were checked."""
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         folder = self.fetch(root)
@@ -46,7 +46,7 @@ class NaturalData(DatasetFamily):
             x, y, client, test = self.born(folder)
             if self.samples not in (0, len(y)) or y.min() < 0 or y.max() >= self.classes:
                 raise ValueError(f"{len(y)} samples with labels {y.min()} to {y.max()}")
-        except Exception as error:  # of whatever reads such files
+        except Exception as error:  # any of pandas, NumPy or the json and wave modules
             raise self.refusal(folder, f"its files do not load: {error}") from error
         if test is None:
             rng = randomness.generator("natural_test", seed)
@@ -56,7 +56,7 @@ class NaturalData(DatasetFamily):
 
 @dataclass(frozen=True)
 class MNISTWriters(MNIST):
-    """MNIST by the 539 writers of its training images (natural), 19 to 131 each, with QMNIST's labels (2019)."""
+    """MNIST by the 539 writers of its training images (natural), 19 to 131 images each; QMNIST (2019) names the writers."""
 
     published = (
         *MNIST.published,
@@ -70,13 +70,13 @@ class MNISTWriters(MNIST):
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         images, labels = super().load(seed, clients, root), self.published[-1]
         table = np.frombuffer(labels.read(self.fetch(root)), ">i4", offset=12).reshape(-1, 8)
-        client = np.zeros(len(images.y), np.int64)  # of test images it is never read
+        client = np.zeros(len(images.y), np.int64)  # test images have no owner: their 0 is not read
         client[~images.test] = np.unique(table[:, 2], return_inverse=True)[1]
         return replace(images, client=client)
 
 
 def read_table(content: bytes, **options: Any) -> Any:
-    """Return a comma-separated table, whose columns are numbered."""
+    """Return a table of comma-separated values without a header; its columns are numbered from 0."""
     options |= {"skipinitialspace": True, "float_precision": "round_trip"}
     return pd.read_csv(io.BytesIO(content), header=None, **options)
 
@@ -106,9 +106,9 @@ class WISDM(NaturalData):
 class HeartDisease(NaturalData):
     """Heart disease of 740 patients by four hospitals (natural; Janosi et al. 1988).
 
-    As FLamby's Fed-Heart-Disease: without slope, ca and thal, then without patients who lack a value, which leaves 303,
-    261, 46 and 130; two classes, none or any. x (740, 13): eight values, cp and restecg as indicators without their
-    first. A third of each hospital is test (FLamby's share, another draw).
+    As in FLamby's Fed-Heart-Disease, the columns slope, ca and thal are dropped, then patients who lack a value. This leaves
+    303, 261, 46 and 130 patients. Two classes: no disease, or any. x (740, 13): eight values, then indicators of cp and
+    restecg without their first values. A third of each hospital is test: FLamby's share, but another random draw.
     """
 
     source = "archive.ics.uci.edu/dataset/45 (CC BY 4.0)"
@@ -122,11 +122,11 @@ class HeartDisease(NaturalData):
     samples = 740
 
     def born(self, folder: Path) -> Born:
-        # UCI's files have no header; in others it begins with "age".
-        form = {"comment": "a", "na_values": ["?", "-9", "-9.0"]}
+        # UCI's files have no header; copies from elsewhere have one, which begins with "age".
+        options = {"comment": "a", "na_values": ["?", "-9", "-9.0"]}
         tables = []
         for file in self.published:
-            patients = read_table(file.read(folder), **form)
+            patients = read_table(file.read(folder), **options)
             tables.append(patients.drop(columns=[10, 11, 12]).dropna())
         table = pd.concat(tables, keys=range(len(tables))).astype(float)
         y = (table.pop(13) > 0).to_numpy(np.int64)
@@ -138,8 +138,8 @@ class HeartDisease(NaturalData):
 class Adult(NaturalData):
     """Adult: income above 50,000 dollars, by occupation (natural; Becker and Kohavi 1996).
 
-    15 clients are the 14 occupations and `?`. x: numbers standardised, then an indicator of each category, `?` too, but
-    without fnlwgt, a weight of the census. The published split, 32,561 and 16,281.
+    The 15 clients are the 14 occupations and `?`. x: standardised numbers, then an indicator of each category, also of `?`.
+    The census weight fnlwgt is left out. The published split is kept: 32,561 training and 16,281 test samples.
     """
 
     source = "archive.ics.uci.edu/dataset/2 (CC BY 4.0)"
@@ -150,8 +150,8 @@ class Adult(NaturalData):
     classes = 2
 
     def born(self, folder: Path) -> Born:
-        form = {"comment": "|", "keep_default_na": False}
-        parts = [read_table(file.read(folder), **form) for file in self.published]
+        options = {"comment": "|", "keep_default_na": False}
+        parts = [read_table(file.read(folder), **options) for file in self.published]
         table = pd.concat(parts, keys=[False, True]).drop(columns=2)
         test = table.index.get_level_values(0).to_numpy(bool)
         y = table.pop(14).str.startswith(">50K").to_numpy(np.int64)
@@ -165,8 +165,8 @@ class Adult(NaturalData):
 class HAPT(NaturalData):
     """HAPT: 12 activities of 30 people by phone sensors (natural by person; Reyes-Ortiz et al. 2016).
 
-    Acceleration and rotation at 50 Hz in windows of 128 rows, every 64 rows within a labelled stretch. x (N, 390):
-    log(1 + |FFT|) of six channels at 65 frequencies. The published split: nine of the people are test.
+    Acceleration and rotation at 50 Hz, in windows of 128 rows that begin every 64 rows of a labelled activity. x (N, 390):
+    log(1 + |FFT|) of six channels at 65 frequencies. The published split is kept: nine of the people are test.
     """
 
     source = "archive.ics.uci.edu/dataset/341 (CC BY 4.0), whose RawData lies in it, or hapt_raw.npz with the same rows"
@@ -177,43 +177,43 @@ class HAPT(NaturalData):
 
     def born(self, folder: Path) -> Born:
         signals, label, user, recording = self.recordings(folder / self.published[0].path)
-        where = np.stack([label, user, recording])
+        rows = np.stack([label, user, recording])
         # A window must not reach across a change of activity, person or recording.
-        ends = np.flatnonzero((where[:, 1:] != where[:, :-1]).any(0)) + 1
+        ends = np.flatnonzero((rows[:, 1:] != rows[:, :-1]).any(0)) + 1
         starts: list[int] = []
         for first, last in zip([0, *ends], [*ends, len(label)], strict=True):
             if label[first] > 0:
                 starts += range(first, last - 128 + 1, 64)
-        stretches = np.stack([signals[start : start + 128] for start in starts])
-        spectrum = np.log1p(abs(np.fft.rfft(stretches.transpose(0, 2, 1)))).reshape(len(starts), -1)
+        windowed = np.stack([signals[start : start + 128] for start in starts])
+        spectrum = np.log1p(abs(np.fft.rfft(windowed.transpose(0, 2, 1)))).reshape(len(starts), -1)
         person, y = user[starts].astype(np.int64), label[starts].astype(np.int64) - 1
         return spectrum, y, person, np.isin(person, [2, 4, 9, 10, 12, 13, 18, 20, 24])
 
-    def recordings(self, place: Path) -> tuple[Array, ...]:
-        """Return signals (rows, 6), and of each row its label (-1: none), person and recording."""
-        if (place / "hapt_raw.npz").is_file():
-            with np.load(place / "hapt_raw.npz", allow_pickle=False) as file:
+    def recordings(self, folder: Path) -> tuple[Array, ...]:
+        """Return four arrays: the signals (rows, 6), and each row's label (-1: none), person and recording, (rows,)."""
+        if (folder / "hapt_raw.npz").is_file():
+            with np.load(folder / "hapt_raw.npz", allow_pickle=False) as file:
                 return tuple(file[name] for name in ("signals", "label", "user", "recording"))
-        parts, labels = [], np.loadtxt(place / "RawData" / "labels.txt", dtype=np.int64)
-        for path in sorted((place / "RawData").glob("acc_exp*_user*.txt")):
+        parts, labels = [], np.loadtxt(folder / "RawData" / "labels.txt", dtype=np.int64)
+        for path in sorted((folder / "RawData").glob("acc_exp*_user*.txt")):
             experiment, person = map(int, re.findall(r"\d+", path.name))
-            both = (path, path.with_name(path.name.replace("acc", "gyro")))
-            signals = np.hstack([np.loadtxt(part, dtype=np.float32) for part in both])
+            sensors = (path, path.with_name(path.name.replace("acc", "gyro")))
+            signals = np.hstack([np.loadtxt(sensor, dtype=np.float32) for sensor in sensors])
             label = np.full(len(signals), -1)
             for _, _, activity, first, last in labels[labels[:, 0] == experiment]:
                 label[first - 1 : last] = activity
-            owner = np.full((2, len(signals)), [[person], [experiment]])
-            parts.append((signals, label, *owner))
+            owners = np.full((2, len(signals)), [[person], [experiment]])
+            parts.append((signals, label, *owners))
         return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
 
 def words(text: str) -> list[str]:
-    """Return lower-case words, and the marks . , ! ? ; as words of their own."""
+    """Return the lower-case words of a text; each of the marks . , ! ? ; counts as a word."""
     return re.findall(r"[\w']+|[.,!?;]", text.lower())
 
 
 def frequent(texts: Iterable[list[str]], number: int) -> dict[str, int]:
-    """Return the most frequent words and their rank from 0; equally frequent ones in alphabetical order."""
+    """Return the `number` most frequent words with their ranks from 0; equally frequent words in alphabetical order."""
     counts = Counter(chain.from_iterable(texts))
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     return dict(zip(ranked[:number], range(number), strict=False))
@@ -223,9 +223,9 @@ def frequent(texts: Iterable[list[str]], number: int) -> dict[str, int]:
 class News20(NaturalData):
     """20 newsgroups by author (natural), words of subject and body (Lang 1995; the version by date).
 
-    Clients are the addresses in `From:` of at least five training mails: 389, who wrote 3,743. The test part is whole.
-    x (N, 2000): log(1 + count) of the most frequent words of the kept training mails, scaled to length 1. Headers but the
-    subject are left out, since they tell the group.
+    Clients are the 389 authors, by their address in `From:`, of at least five training mails each, 3,743 in all. All test
+    mails are kept. x (N, 2000): log(1 + count) of the most frequent words in the kept training mails, scaled to length 1.
+    Of a mail's headers x has only the subject, since others name the group.
     """
 
     source = "qwone.com/~jason/20Newsgroups, 20news-bydate.tar.gz (public posts)"
@@ -250,36 +250,36 @@ class News20(NaturalData):
         owner = mails["author"].where(~mails["test"])
         kept = mails["test"] | (owner.map(owner.value_counts()) >= 5)
         mails, owner, test = mails[kept], owner[kept], mails["test"][kept].to_numpy()
-        # Words of test mails would tell a model what it is tested on.
+        # The vocabulary must not depend on test mails.
         rank = frequent(mails["words"][~test], 2000)
         counter = CountVectorizer(vocabulary=rank, analyzer=list, dtype=np.float32)
         x = np.log1p(counter.transform(mails["words"]).toarray())
         x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-        client = np.maximum(pd.factorize(owner, sort=True)[0], 0)  # of test mails never read
+        client = np.maximum(pd.factorize(owner, sort=True)[0], 0)  # a test mail's 0 is not read
         return x, mails["group"].to_numpy(), client, test
 
 
 CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
-"""LEAF's 80 characters; a token is a place in this string."""
+"""LEAF's 80 characters; a character's token is its index in this string."""
 
 
 def character_ids(texts: list[str], length: int) -> Array:
-    """Return (n, length) uint8 places in `CHARACTERS`; raises `ValueError` on another length or character."""
+    """Return the token of each character, (n, length) uint8; raise `ValueError` for another length or an unknown character."""
     codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
     table = np.full(128, 255, np.uint8)
     table[np.frombuffer(CHARACTERS.encode(), np.uint8)] = np.arange(len(CHARACTERS))
     ids = np.where(codes < 128, table[codes % 128], 255).astype(np.uint8)
     if (ids == 255).any() or {*map(len, texts)} - {length}:
-        raise ValueError(f"a text of other than {length} of LEAF's characters")
+        raise ValueError(f"a text is not {length} characters of LEAF's alphabet long")
     return ids.reshape(len(texts), length)
 
 
 @dataclass(frozen=True)
 class ShakespeareText(NaturalData):
-    """Shakespeare's plays as LEAF reads them: next of 80 characters, by role (natural; McMahan et al. 2017).
+    """Shakespeare's plays as LEAF reads them: predict the next character (of 80), by role (natural; McMahan et al. 2017).
 
-    It reads Project Gutenberg's text by LEAF's rules: 1,130 roles with 4,226,206 samples, of which each `stride`-th of a
-    role is kept. The last fifth is test, as LEAF's `--tf 0.8`.
+    Project Gutenberg's text, read by LEAF's rules, gives 1,130 roles and 4,226,206 samples. Each `stride`-th sample of a
+    role is kept. The last fifth of a role's samples is test, as with LEAF's option `--tf 0.8`.
     """
 
     kind = "text"
@@ -297,48 +297,48 @@ class ShakespeareText(NaturalData):
 
 
 def roles(lines: Sequence[str]) -> dict[str, str]:
-    """Return the text of each role of each play, by LEAF's rules: case of names is ignored, roles have more than two lines,
-    blanks in a row are one. A speech begins with a line `  Name. Text`; lines indented by four continue it. In The Comedy
-    of Errors, without indents, all lines do until a stage direction (`<`) or an act.
+    """Return the text that each role of each play speaks, by LEAF's rules. A speech begins with a line `  Name. Text`; lines
+    indented by four continue it. The Comedy of Errors has no indents: there every line continues a speech, up to a stage
+    direction (`<`) or an act. Case in names is ignored, roles of one or two lines are dropped, and repeated blanks become one.
     """
     author, last_line, speaker = "by William Shakespeare", 124196, r"([a-zA-Z][a-zA-Z ]*)\. (.*)"
-    works = [number for number, line in enumerate(lines) if author in line][1:]  # but the sonnets
+    works = [number for number, line in enumerate(lines) if author in line][1:]  # not the sonnets
     spoken: dict[str, list[str]] = defaultdict(list)
     for start, end in zip(works, [*works[1:], last_line + 1], strict=True):
         title = next(filter(None, (lines[start - up].strip() for up in range(2, 8))))
         flat, name = title == "THE COMEDY OF ERRORS", ""
         play: dict[str, list[str]] = defaultdict(list)
         for line in lines[start + 1 : end]:
-            begun = re.match(speaker, line if flat else line[2:])
-            begun = begun if flat or line[:2] == "  " else None
-            if begun:
-                name = "" if flat and begun[1].upper().startswith("ACT ") else begun[1].upper()
+            speech = re.match(speaker, line if flat else line[2:])
+            speech = speech if flat or line[:2] == "  " else None
+            if speech:
+                name = "" if flat and speech[1].upper().startswith("ACT ") else speech[1].upper()
                 if name:
-                    play[name].append(begun[2])
+                    play[name].append(speech[2])
             elif flat and line[:1] == "<":
                 name = ""
             elif name and (flat or line[:4] == "    "):
                 play[name].append(line if flat else line[4:])
-        for name, speech in play.items():
-            if len(speech) > 2:
-                spoken[re.sub(r"\W+", "_", f"{title}_{name}")] += speech
-    return {role: re.sub("  +", " ", " ".join([*speech, ""])) for role, speech in spoken.items()}
+        for name, texts in play.items():
+            if len(texts) > 2:
+                spoken[re.sub(r"\W+", "_", f"{title}_{name}")] += texts
+    return {role: re.sub("  +", " ", " ".join([*texts, ""])) for role, texts in spoken.items()}
 
 
 def windows(texts: Iterable[str], length: int, stride: int) -> Born:
-    """Return samples of what speakers say, one every `stride` characters: x (N, length) places in `CHARACTERS`, y the
-    next character's.
+    """Return samples of the speakers' `texts`, one every `stride` characters: x (N, length) holds the tokens of `length`
+    characters, y (N,) the token of the character that follows.
 
-    The last fifth of each speaker's samples is test. Training samples that overlap with it are left out, and so are
-    speakers with fewer than 10 samples, or none to train on.
+    The last fifth of each speaker's samples is test. Training samples whose text overlaps with a test sample's are left
+    out. So are speakers with fewer than 10 samples, or without a training sample.
     """
     parts: list[tuple[Array, ...]] = []
     for text in texts:
         starts = np.arange(0, len(text) - length, stride)
         first = starts[-(len(starts) // 5)] if len(starts) >= 10 else 0
-        trained = starts[starts + length < first]
-        if len(trained):
-            used = np.concatenate([trained, starts[starts >= first]])
+        train = starts[starts + length < first]
+        if len(train):
+            used = np.concatenate([train, starts[starts >= first]])
             ids = character_ids([text], len(text))[0]
             x = np.lib.stride_tricks.sliding_window_view(ids, length)[used]
             parts.append((x, ids[used + length], np.full(len(used), len(parts)), used >= first))
@@ -347,8 +347,8 @@ def windows(texts: Iterable[str], length: int, stride: int) -> Born:
 
 
 class Leaf(NaturalData):
-    """A data set in LEAF's format (Caldas et al. 2018), `train/*.json` and `test/*.json` with `users` and `user_data: {user:
-    {x, y}}`. LEAF draws its samples and splits with a seed of the person's, so no checksum is published.
+    """A data set in LEAF's format (Caldas et al. 2018): files `train/*.json` and `test/*.json`, each with `users` and
+    `user_data: {user: {x, y}}`. Users make the files with LEAF and a seed of their choice, so no checksum is published.
     """
 
     kind = "text"
@@ -356,7 +356,7 @@ class Leaf(NaturalData):
 
     @abstractmethod
     def convert(self, x: list[Any], y: list[Any]) -> tuple[Array, Array]:
-        """Return one user's samples (n, ...) and labels (n,). Raises `ValueError` for a file that is not LEAF's."""
+        """Return one user's samples (n, ...) and labels (n,). Raise an exception for content that is not LEAF's."""
 
     def born(self, folder: Path) -> Born:
         clients: dict[str, int] = {}
@@ -374,7 +374,7 @@ class Leaf(NaturalData):
         return self.samples_of(x, test), y, owner, test
 
     def samples_of(self, converted: Array, test: Array) -> Array:
-        """Return x (N, ...) of what `convert` made of each user; `test` (N,) says which are test."""
+        """Return x (N, ...) float32, made of all users' samples as `convert` returned them; `test` (N,) marks test samples."""
         return converted.astype(np.float32, copy=False)
 
 
@@ -397,7 +397,7 @@ class FEMNIST(Leaf):
 
 @dataclass(frozen=True)
 class Shakespeare(Leaf):
-    """LEAF's Shakespeare: next of 80 characters, by speaking role (natural). x (N, 80) token ids."""
+    """LEAF's Shakespeare: predict the next character (of 80), by speaking role (natural). x (N, 80) token ids."""
 
     published = _parts("shakespeare")
     classes = len(CHARACTERS)
@@ -410,8 +410,8 @@ class Shakespeare(Leaf):
 class Sent140(Leaf):
     """LEAF's Sent140: sentiment of tweets by account (natural), token ids (Go et al. 2009).
 
-    x (N, 25): 0 pads at the end, 1 is any other word, and 2, 3, ... are the most frequent words of the training tweets,
-    `vocabulary` ids in all; the papers use GloVe vectors. Labels 0 and 2 (neutral) are not positive, 1 and 4 are.
+    x (N, 25): the ids 2, 3, ... are the most frequent words of the training tweets, 1 is any other word, and 0 pads the end;
+    there are `vocabulary` ids. The papers use GloVe vectors. Labels 1 and 4 are positive, 0 and 2 (neutral) are not.
     """
 
     published = _parts("sent140")

@@ -1,4 +1,4 @@
-"""A user's own data: arrays or tables in a file, a Python function's result, or objects of a program."""
+"""Users' own data: arrays or tables in a file, the result of a Python function, or objects in a running program."""
 
 import hashlib
 import warnings
@@ -29,7 +29,7 @@ NUMBERED = "labels are numbered, as numpy.unique(y, return_inverse=True)[1] does
 
 @dataclass(frozen=True)
 class Own(DatasetFamily):
-    """Data named by their place, `SCHEME:PATH?OPTIONS`."""
+    """A user's data set, named by scheme and path: `SCHEME:PATH?OPTIONS`."""
 
     scheme: ClassVar[str]
     path: str
@@ -37,25 +37,25 @@ class Own(DatasetFamily):
 
     @classmethod
     def at(cls, text: str) -> "Own":
-        """Return the data at a path that a person names, made absolute, with the options behind `?`."""
-        place, _, query = text.partition("?")
+        """Return the data set of a text `PATH?OPTIONS`; the path is made absolute. Raise `UserError` for a wrong option."""
+        path, _, query = text.partition("?")
         try:
             options = Options.read(query)
-            written = options.sep, options.decimal, options.thousands, options.absent
-            if any(written) and cls is not Csv:
+            for_csv = options.sep, options.decimal, options.thousands, options.absent
+            if any(for_csv) and cls is not Csv:
                 raise UserError("sep, decimal, thousands and absent are for csv files alone")
-            return cls(cls.located(place), options)
+            return cls(cls.located(path), options)
         except UserError as error:
             raise UserError(f"data set {text}: {error}") from None
 
     @classmethod
-    def located(cls, place: str) -> str:
-        """Return the absolute path of a place."""
-        return str(resolved(place, "data set"))
+    def located(cls, path: str) -> str:
+        """Return the absolute path."""
+        return str(resolved(path, "data set"))
 
     @property
     def name(self) -> str:
-        """Return the canonical spelling."""
+        """Return the canonical spelling of the data set's name."""
         return f"{self.scheme}:{self.path}{self.options.text}"
 
     @property
@@ -64,10 +64,10 @@ class Own(DatasetFamily):
 
     @abstractmethod
     def content(self, seed: int, clients: int | None, root: str | None) -> Any:
-        """Return the content of the place, as `dataset_of` takes it."""
+        """Return the data as they are stored: arrays, tables or a `Dataset`, for `dataset_of` to convert."""
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Return the data; raises `UserError` saying what does not fit, or what the code or a library raised."""
+        """Return the data as a `Dataset`. Raise `UserError` with the rule that the data break, or the reader's exception."""
         try:
             return plugins.tried(
                 "reading it",
@@ -97,26 +97,26 @@ class Csv(Own):
     def content(self, seed: int, clients: int | None, root: str | None) -> Any:
         path, options = plain(Path(self.path), "file"), self.options
         sep = "\t" if options.sep == "tab" else options.sep or ","
-        form: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "encoding": "utf-8-sig"}
+        dialect: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "encoding": "utf-8-sig"}
         signs = sep + (point := options.decimal or ".") + (options.thousands or "\0")
         if len(signs) != 3 or len(set(signs)) != 3:
-            raise UserError("&sep=, &decimal= and &thousands= are one character each, and differ")
-        head = pd.read_csv(path, header=None, nrows=1, dtype=str, **form).iloc[0]
+            raise UserError("&sep=, &decimal= and &thousands= must be three different characters")
+        head = pd.read_csv(path, header=None, nrows=1, dtype=str, **dialect).iloc[0]
         if len(head) == 1 and options.sep is None:
-            raise UserError(f"its one column is {head[0]!r}: what separates columns is &sep=")
-        if (twice := head[head.duplicated() & head.notna()]).size:
-            raise UserError(f"two columns have the name {twice.iloc[0]!r}")
-        form |= {"decimal": point, "thousands": options.thousands}
-        form |= {"na_values": ["?", *options.absent], "index_col": False, "low_memory": False}
+            raise UserError(f"it has one column, {head[0]!r}: name the separator by &sep=")
+        if (repeated := head[head.duplicated() & head.notna()]).size:
+            raise UserError(f"two columns have the name {repeated.iloc[0]!r}")
+        dialect |= {"decimal": point, "thousands": options.thousands}
+        dialect |= {"na_values": ["?", *options.absent], "index_col": False, "low_memory": False}
         with warnings.catch_warnings():
-            # Of rows that are longer than the line of names pandas would only warn.
+            # By default pandas only warns of rows that are longer than the header.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(path, **form)
+            return pd.read_csv(path, **dialect)
 
 
 @dataclass(frozen=True)
 class Parquet(Own):
-    """your own table as a Parquet file, written as csv:PATH is"""
+    """your own table as a Parquet file, with the same options as csv:PATH"""
 
     scheme: ClassVar[str] = "parquet"
 
@@ -128,13 +128,13 @@ class Parquet(Own):
 class Function(Own):
     """your own data: what a function returns (arrays, a Dataset, one table or two, two of torch), or a class of data sets
 
-    It is named `package.module:function` or `FILE.py:function?target=y`; a class has arguments, `FILE.py:Class(3)`.
+    Examples of names are `package.module:function`, `FILE.py:function?target=y` and, for a class, `FILE.py:Class(3)`.
     """
 
     @classmethod
-    def located(cls, place: str) -> str:
-        """Return the name with the absolute path of its file. No code runs."""
-        bare, arguments = names.split(place)
+    def located(cls, path: str) -> str:
+        """Return the name of a function or class with its file's path made absolute. No code runs."""
+        bare, arguments = names.split(path)
         file, _, function = bare.rpartition(":")
         if file.endswith(".py"):
             file = super().located(file)
@@ -156,17 +156,17 @@ class Function(Own):
 
 @dataclass(frozen=True)
 class Given(Own):
-    """Data that `suite.run(data=...)` was given, `given:KEY`: known to that process alone."""
+    """Data passed to `suite.run(data=...)`, named `given:KEY`; only the process that passed them can load them."""
 
     scheme: ClassVar[str] = "given"
 
     @classmethod
-    def located(cls, place: str) -> str:
-        return place
+    def located(cls, path: str) -> str:
+        return path
 
     def content(self, seed: int, clients: int | None, root: str | None) -> Any:
         if self.path not in _given:
-            raise UserError("known to the process alone that gave it: name FILE.py:function")
+            raise UserError("only the process that passed it has it: name FILE.py:function")
         return _given[self.path]
 
 
@@ -174,27 +174,27 @@ _given: dict[str, Any] = {}
 
 
 def given(data: Any, columns: Mapping[str, Any]) -> str:
-    """Return the name of data that a program holds, from here on, whatever `dataset_of` takes, with the `columns` of a
-    table by the keys of `Options`. Raises `UserError` where they do not fit.
+    """Register a program's data in this process, and return their name `given:KEY`. `data` is what `dataset_of` takes, and
+    `columns` the options of a table, by the keys of `Options`. Raise `UserError` if the data break a rule.
     """
-    asked = {key: value for key, value in columns.items() if value is not None}
+    stated = {key: value for key, value in columns.items() if value is not None}
     if isinstance(data, Dataset) and data.task.metric == REGRESSION.metric:
-        asked["task"] = "regression"
-    options = Options.read(urlencode(asked))
+        stated["task"] = "regression"
+    options = Options.read(urlencode(stated))
     dataset = plugins.tried("data", partial(dataset_of, data, options, 0))
     digest = hashlib.sha256()
     for array in (dataset.x, dataset.y, dataset.test, dataset.client):
         digest.update(b"" if array is None else np.ascontiguousarray(array).data)
-    # Only what a table becomes depends on the seed, which draws its test rows.
+    # A table is kept as it is, since the seed of a run draws its test rows.
     key = digest.hexdigest()[:16]
     _given[key] = dataset if options.target is None else data
     return f"{Given.scheme}:{key}{options.text}"
 
 
 def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
-    """Return the data set that `content` makes: a `Dataset` itself, arrays by the names of `npz:PATH`, two torch
-    Datasets (train, test), or one table or two of pandas, pyarrow or whatever has `to_pandas`. Raises `UserError` where
-    they do not fit.
+    """Convert a user's data to a checked `Dataset`. `content` is a `Dataset`, a mapping of arrays named as in `npz:PATH`, two
+    torch Datasets (train, test), or one or two tables of pandas or of a library with `to_pandas`. `seed` draws a table's
+    test rows. Raise `UserError` if the data break a rule.
     """
     parts = content if isinstance(content, tuple | list) else [content]
     parts = [part.to_pandas() if hasattr(part, "to_pandas") else part for part in parts]
@@ -205,7 +205,7 @@ def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
     if isinstance(content, Dataset):
         dataset = content
         if (dataset.task.metric == REGRESSION.metric) != (options.task == "regression"):
-            raise UserError("a regression is named with ?task=regression, and nothing else")
+            raise UserError("?task=regression must be given for a regression, and only then")
     elif isinstance(content, Mapping):
         dataset = from_arrays(content, options.task)
     elif len(parts) == 2 and all(hasattr(part, "__getitem__") for part in parts):
@@ -219,25 +219,23 @@ def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
 
 
 def _compared(dataset: Dataset) -> Dataset:
-    """Return a data set whose note says how many test samples are training samples, too."""
+    """Return the data set, with a line in its note if 1 % or more of the test samples also occur as training samples."""
     hashes, test = np.array([hash(sample.tobytes()) for sample in dataset.x]), dataset.test
     seen, tests = np.isin(hashes[test], hashes[~test]).sum(), test.sum()
     line = f"{seen:,} of {tests:,} test samples have the features of a training sample"
-    if seen < 0.01 * tests or line in dataset.note:  # which has been compared
+    if seen < 0.01 * tests or line in dataset.note:  # a data set may be compared twice
         return dataset
     return replace(dataset, note="\n".join(filter(None, (dataset.note, line))))
 
 
 def pair_arrays(train: Any, test: Any) -> dict[str, Any]:
-    """Return x_train, y_train, x_test and y_test of two parts whose samples are pairs (x, y). Each sample is read once, in
-    order. Raises `UserError` where they are not pairs.
-    """
+    """Return x_train, y_train, x_test and y_test of two torch Datasets of pairs (x, y); raise `UserError` for other items."""
     arrays: dict[str, Any] = {}
     for part, samples in (("train", train), ("test", test)):
         try:
             pairs = [samples[i] for i in range(len(samples))]
-            both = torch.utils.data.default_collate(pairs)
-            x, y = both if isinstance(both, list | tuple) else (None, None)
+            collated = torch.utils.data.default_collate(pairs)
+            x, y = collated if isinstance(collated, list | tuple) else (None, None)
             if not isinstance(x, torch.Tensor):
                 raise TypeError(f"x is a {type(x).__name__}")
             arrays |= {f"x_{part}": x, f"y_{part}": y}
@@ -248,8 +246,8 @@ def pair_arrays(train: Any, test: Any) -> dict[str, Any]:
 
 
 def _numbers(key: str, value: Any) -> Array:
-    """Return numbers as an array, tensors of any precision, device and gradient among them; labels may be a column."""
-    if hasattr(value, "detach"):  # NumPy knows neither bfloat16 nor gradients
+    """Return the numbers under `key` as an array; raise `UserError` for anything else. Labels of shape (N, 1) become (N,)."""
+    if hasattr(value, "detach"):  # NumPy has neither bfloat16 nor gradients
         value = value.detach().cpu()
         value = value.float() if value.is_floating_point() else value
     array = np.asarray(value)
@@ -259,10 +257,10 @@ def _numbers(key: str, value: Any) -> Array:
 
 
 def from_arrays(content: Mapping[str, Any], task: str | None) -> Dataset:
-    """Return a data set of x_train, y_train, x_test, y_test [, client_train]; raise `UserError` naming what does not fit."""
+    """Return the data set of arrays x_train, y_train, x_test, y_test [, client_train]; raise `UserError` if a rule is broken."""
     if set(content) - {CLIENT} != set(ARRAYS):
-        has = ", ".join(map(str, content)) or "nothing"
-        raise UserError(f"must hold {', '.join(ARRAYS)} [, {CLIENT}], but holds {has}")
+        present_keys = ", ".join(map(str, content)) or "nothing"
+        raise UserError(f"must hold {', '.join(ARRAYS)} [, {CLIENT}], but holds {present_keys}")
     arrays = {key: _numbers(key, value) for key, value in content.items()}
     for key, array in arrays.items():
         if len(array) != (rows := len(arrays[f"x_{key.rpartition('_')[2]}"])):
@@ -275,26 +273,26 @@ def from_arrays(content: Mapping[str, Any], task: str | None) -> Dataset:
     if (owner := arrays.get(CLIENT)) is not None:
         if (owner % 1 != 0).any():
             raise UserError(f"{CLIENT} must be whole numbers")
-        of_train = np.unique(owner, return_inverse=True)[1]
-        client = np.concatenate([of_train, np.full(int(test.sum()), -1)])
+        numbered = np.unique(owner, return_inverse=True)[1]
+        client = np.concatenate([numbered, np.full(int(test.sum()), -1)])  # -1: no owner
     if task == "regression":
         return Dataset(x, y.astype(np.float32), test, 1, client, REGRESSION)
     present = np.unique(y)
-    # A model has an output for each label up to the largest.
+    # A model has an output for each label up to the largest, so most of these must occur.
     if (present % 1 != 0).any() or present[0] or not 1 <= present[-1] < 2 * len(present):
         rule = f"labels must count 0, 1, ..., but go from {present[0]} to {present[-1]}; {NUMBERED}"
         raise UserError(f"{rule}; for a regression add task=regression")
     if task is None and len(present) > FEW:
-        raise UserError(f"{len(present)} labels: say task=classification, or task=regression")
+        raise UserError(f"{len(present)} labels: add task=classification or task=regression")
     return Dataset(x, y.astype(np.int64), test, int(present[-1]) + 1, client)
 
 
 def broken_rules(dataset: Dataset) -> list[str]:
-    """Return in words which promises of `Dataset` a data set breaks; [] if none."""
+    """Return the rules of `Dataset`, on types, shapes and values, that a data set breaks, each as a sentence."""
     x, y, test, client = dataset.x, dataset.y, dataset.test, dataset.client
-    arrays = {"x": x, "y": y, "test": test, "client": np.empty(0) if client is None else client}
-    if others := [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]:
-        return [f"{', '.join(others)} must be an array"]
+    fields = {"x": x, "y": y, "test": test, "client": np.empty(0) if client is None else client}
+    if wrong := [key for key, value in fields.items() if not isinstance(value, np.ndarray)]:
+        return [f"{', '.join(wrong)} must be an array"]
     n, broken = len(y), []
     if x.dtype != np.float32 or x.ndim < 2 or len(x) != n or not x.size or not np.isfinite(x).all():
         broken.append("x must be finite float32 of shape (samples, ...)")

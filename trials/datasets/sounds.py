@@ -1,4 +1,4 @@
-"""Natural federations of speech: the clips of speakers, as mel-frequency cepstral coefficients."""
+"""Natural federations of speech: each speaker's audio clips, as mel-frequency cepstral coefficients (MFCC)."""
 
 import io
 import math
@@ -18,18 +18,19 @@ from trials.datasets.natural import Born, NaturalData
 RATE, WINDOW, BANKS = 16000, 1024, 80
 WORDS = """yes no up down left right on off stop go bed bird cat dog eight five four happy house marvin
 nine one seven sheila six three tree two wow zero""".split()  # noqa: SIM905
-"""Of Speech Commands, in the order of their labels."""
+"""The words of Speech Commands, in the order of their labels."""
 
 
 def mfcc(clips: Tensor) -> Tensor:
     """Return the mel-frequency cepstral coefficients (n, 13, 59), float64, of clips (n, 16000) in [-1, 1].
 
-    Frames of 1,024 samples every 256, a periodic Hann window, power spectrum, 80 mel filter banks, logarithm (floor
-    1e-10), the first 13 of the orthonormal DCT-II. Window, scale, floor and transform are not stated by SAFL: the usual.
+    The steps are: frames of 1,024 samples every 256 samples, a periodic Hann window, the power spectrum, 80 mel filter banks,
+    the logarithm (of at least 1e-10), and the first 13 coefficients of the orthonormal DCT-II. SAFL does not state window,
+    mel scale, floor and transform; these are the usual ones.
     """
     frames = clips.to(torch.float64).unfold(-1, WINDOW, WINDOW // 4)
     power = torch.fft.rfft(frames * torch.hann_window(WINDOW, dtype=torch.float64)).abs() ** 2
-    # Triangles evenly spaced on the mel scale, each 1 at its centre and 0 at its neighbours'.
+    # Triangular filters, evenly spaced on the mel scale: 1 at a filter's centre, 0 at its neighbours'.
     top = 2595 * math.log10(1 + RATE / 2 / 700)
     corners = 700 * (10 ** (torch.linspace(0, top, BANKS + 2, dtype=torch.float64) / 2595) - 1)
     f = torch.linspace(0, RATE / 2, WINDOW // 2 + 1, dtype=torch.float64)[:, None]
@@ -44,8 +45,8 @@ def mfcc(clips: Tensor) -> Tensor:
 
 
 def coefficients(sounds: Iterable[Array], test: Array) -> Array:
-    """Return (n, 1, 13, 59) float32 of sounds at 16 kHz, each cut, or padded with silence, to one second; each coefficient
-    is standardised over the training clips.
+    """Return the MFCC (n, 1, 13, 59) float32 of sounds at 16 kHz. Each sound is cut, or padded with silence, to one second;
+    each coefficient is standardised over the training sounds. `test` (n,) marks the others.
     """
     batches, sounds = [], iter(sounds)
     while batch := list(islice(sounds, 256)):
@@ -60,11 +61,11 @@ def coefficients(sounds: Iterable[Array], test: Array) -> Array:
 
 
 def read_wav(content: bytes, rate: int) -> Array:
-    """Return 16-bit mono sound in [-1, 1], float64; raises for another format, or a file cut off."""
+    """Return 16-bit mono sound as float64 in [-1, 1). Raise an exception for another format or rate, or a truncated file."""
     with wave.open(io.BytesIO(content)) as file:
-        form, data = file.getparams(), file.readframes(file.getnframes())
-    if form[:4] != (1, 2, rate, len(data) // 2):
-        raise ValueError(f"{len(data)} bytes of sound in a file of {form}")
+        header, data = file.getparams(), file.readframes(file.getnframes())
+    if header[:4] != (1, 2, rate, len(data) // 2):
+        raise ValueError(f"{len(data)} bytes of sound in a file of {header}")
     return np.frombuffer(data, "<i2") / 32768
 
 
@@ -72,8 +73,8 @@ def read_wav(content: bytes, rate: int) -> Array:
 class FSDD(NaturalData):
     """Free Spoken Digit Dataset: ten digits by six speakers (natural), 50 times each (Jackson et al.).
 
-    x (N, 1, 13, 59): the MFCC of `speech_commands`, of the clip at twice its 8 kHz by linear interpolation, cut or padded
-    to one second; each coefficient standardised. The published split: recordings 0 to 4 of each are test.
+    x (N, 1, 13, 59): MFCC as in `speech_commands`. Clips of 8 kHz are first interpolated linearly to 16 kHz, and cut or
+    padded to one second. The published split is kept: of each digit and speaker, recordings 0 to 4 are test.
     """
 
     source = "github.com/Jakobovski/free-spoken-digit-dataset (CC BY-SA 4.0)"
@@ -97,9 +98,9 @@ class FSDD(NaturalData):
 class SpeechCommands(NaturalData):
     """Google Speech Commands v1 by speaker (natural), SAFL's MFCC 13x59; 30 words or the first `words` (Warden 2018).
 
-    64,721 clips of a second, x (N, 1, 13, 59) coefficients by frames (`mfcc`), each standardised over the training clips.
-    The clips of `testing_list.txt` are test; those of `validation_list.txt` are training clips, because validation is
-    drawn from every client's own samples. A speaker is a hash in a file's name.
+    64,721 clips of one second. x (N, 1, 13, 59): 13 coefficients in 59 frames, standardised over the training clips. The clips
+    of `testing_list.txt` are test. Those of `validation_list.txt` are training clips, because validation samples are drawn
+    from every client's own. The speaker is a hash in a file's name.
     """
 
     source = "http://download.tensorflow.org/data/speech_commands_v0.01.tar.gz (1.5 GB), unpacked into this folder"
@@ -111,11 +112,11 @@ class SpeechCommands(NaturalData):
         object.__setattr__(self, "classes", self.words)
 
     def born(self, folder: Path) -> Born:
-        place = folder / self.published[0].path
-        tested = set((place / "testing_list.txt").read_text().split())
+        archive = folder / self.published[0].path
+        tested = set((archive / "testing_list.txt").read_text().split())
         clips, number = [], 0
         for label, word in enumerate(WORDS):
-            paths = sorted((place / word).glob("*.wav"))
+            paths = sorted((archive / word).glob("*.wav"))
             number += len(paths)
             for path in paths if label < self.words else ():
                 speaker = path.name.split("_")[0]

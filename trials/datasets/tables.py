@@ -1,5 +1,5 @@
-"""A person's tables: a row is a sample, a column its target, the others its features. A column's content decides how it
-is used, and each decision is reported. Where a guess could change a score, an error asks the user.
+"""Users' tables as data sets: a row is a sample, one column is the target, and the others are features. A column's content
+decides how it is encoded, and each decision is reported. Where a guess could change a score, an error asks the user.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 else:
     pd = Lazy("pandas")
 
-MOST = 1000  # different values of a column of words, each of which is a feature
-# A target of more different whole numbers may be meant as a number, and a feature of more as the number of its row.
+MOST = 1000  # the most different values of a column of words, since each value becomes a feature
+# A target with more different whole numbers may be a quantity, and a feature with more may number the rows.
 FEW = 10
-EXACT, LARGEST = 2.0**53, 1e150  # from here on whole numbers lose digits, and squares are infinite
-PART = "(part)"  # the column that says which of two tables a row is of
-TEST, TRAIN = ("test", "1", "true"), ("train", "0", "false")  # what such a column may hold
-SEVERAL = ("drop", "keep", "absent")
-# Numbers with signs, units or separators, dates, times and intervals: words that pandas made no number of.
+EXACT, LARGEST = 2.0**53, 1e150  # above: whole numbers lose digits in float64, and squares overflow
+PART = "(part)"  # the column added to two tables: which of them a row comes from
+TEST, TRAIN = ("test", "1", "true"), ("train", "0", "false")  # the values of a column of test rows
+SEVERAL = ("drop", "keep", "absent")  # the options that take several values
+# Words that may be meant as numbers: with signs, units or separators, also dates, times and intervals.
 NUMBER_LIKE = re.compile(r"(b')?\W*\d[\d\W_T]*\w{0,3}\W*")
 NAMELESS = re.compile(r"Unnamed: [\d.]+(_level_\d+)?|None|nan|\s*|[-+]?\d*[.,]\d+(e[-+]?\d+)?")
 INVISIBLE = "[\u00ad\u200b-\u200f\u2060\ufe0e\ufe0f\ufeff]"
-BETWEEN = "(?<=[^\\W_])[\\s_\u2010-\u2015\u2212-]+(?=[^\\W_])"  # blanks and dashes inside of words
+BETWEEN = "(?<=[^\\W_])[\\s_\u2010-\u2015\u2212-]+(?=[^\\W_])"  # blanks and dashes inside words
 ID = re.compile(r"(.*[\W_])?(?i:id|idx|index|row|uuid)|.*[a-z]I[dD]")
 
 
 class Options(BaseModel, frozen=True, extra="forbid"):
-    """The part of a table's name behind `?`, as in `csv:PATH?target=y&drop=id`: what columns are for and how they are read.
-    `test` is a column, or the share of rows that are test; `keep` are columns to be taken as they are.
+    """The options behind `?` in a table's name, as in `csv:PATH?target=y&drop=id`: the columns' roles and the file's format.
+    `test` is a column, or the share of rows that are test; the columns `keep` are used without the checks of their content.
     """
 
     target: str | None = None
@@ -59,7 +59,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
 
     @classmethod
     def read(cls, query: str) -> Options:
-        """Return the options of `target=y&client=hospital`; raises `UserError` naming the key that is wrong."""
+        """Return the options of a query such as `target=y&client=hospital`. Raise `UserError` with the key that is wrong."""
         options = {
             key: tuple(values) if key in SEVERAL or len(values) > 1 else values[0]
             for key, values in parse_qs(query, keep_blank_values=True).items()
@@ -73,7 +73,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def text(self) -> str:
-        """Return the canonical spelling of what is not the default, with its question mark."""
+        """Return the canonical spelling of the options that differ from their defaults, with a `?` before them."""
         changed = self.model_dump(exclude_defaults=True)
         spelled = urlencode(changed, doseq=True, safe=" /:.;", quote_via=quote)
         return f"?{spelled}" if changed else ""
@@ -83,35 +83,36 @@ NONE = Options()
 
 
 def ask(column: str, problem: str) -> UserError:
-    """Return the error for a column that may be meant in several ways, with what settles it."""
+    """Return the error for a column that may be meant in several ways; it says which option settles the question."""
     spelled = quote(column, safe=" :.")
     ways = f"leave it out by &drop={spelled}, or take it as it is by &keep={spelled}"
     return UserError(f"column {column!r} {problem}: {ways}")
 
 
 def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataFrame, Options]:
-    """Return one table, or two (train, test) put below each other, and the options that then say which rows are test."""
+    """Return a single table as it is, or two (train, test) joined, with options that name a new column of test rows."""
     if len(parts) == 1:
         return parts[0], options
     if set(parts[0]) != set(parts[1]) or options.test != NONE.test:
         raise UserError("two tables must have the same columns, and no test=")
-    both = pd.concat(parts, ignore_index=True)
-    both[PART] = np.repeat(["train", "test"], [*map(len, parts)])
-    return both, options.model_copy(update={"test": PART})
+    joined = pd.concat(parts, ignore_index=True)
+    joined[PART] = np.repeat(["train", "test"], [*map(len, parts)])
+    return joined, options.model_copy(update={"test": PART})
 
 
 def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
-    """Return the rows as samples: numbers standardised by the training rows, an absent one being their mean, and an
-    indicator of each word of the training rows, an absent one being another; real targets are standardised too.
+    """Return a table's rows as samples. Numbers are standardised by the training rows, and an absent number becomes the
+    mean. A column of words becomes indicators of its words in training rows, also of "absent". Real targets are
+    standardised, too.
     """
     table = table.rename(columns=str)
-    special = _named_columns(table, options)
+    by_role = _named_columns(table, options)
     decisions = []
-    # Features may be absent; what a row is for may not.
-    named = table[list(special.values())]
+    # A feature may be absent. A target, a client or a test mark may not.
+    named = table[list(by_role.values())]
     absent = (named.isna() | (named.astype(str).replace(r"\s+", "", regex=True) == "")).any(axis=1)
     if absent.any():
-        columns, rows = ", ".join(special.values()), f"{absent.sum()} of {len(table)} rows"
+        columns, rows = ", ".join(by_role.values()), f"{absent.sum()} of {len(table)} rows"
         if options.rows is None:
             ways = "leave these out by &rows=drop, or mend them"
             raise UserError(f"{columns}: no value in {rows}: {ways}")
@@ -124,17 +125,17 @@ def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
         _, client = np.unique(_words(table[options.client], options), return_inverse=True)
     target = table[options.target]
     y, classes = _target(target, options)
-    # A share of each group, so that small clients and rare labels are tested too.
+    # A share of each group is test, so that small clients and rare labels are tested too.
     group = client if client is not None else y if classes > 1 else np.zeros(len(y), int)
     test = _test(table, options, seed, group)
-    x, taken = _features(table.drop(columns=[*special.values(), *options.drop]), test, options)
+    x, encodings = _features(table.drop(columns=[*by_role.values(), *options.drop]), test, options)
     task, done, option = CLASSIFICATION, f"{classes} labels", "task=regression"
     if classes == 1:
         done = f"standardised: mean {y[~test].mean():.6g}, deviation {y[~test].std():.6g}"
         task, option = REGRESSION, "task=classification"
         y = scaled(y[:, None], test)[:, 0]
-    decisions += [(str(target.name), f"{target.iloc[0]}", done, option), *taken]
-    # The person is told what was done and what changes it; columns that were taken alike share a row.
+    decisions += [(str(target.name), f"{target.iloc[0]}", done, option), *encodings]
+    # Users read what was done and which option changes it; columns that were encoded alike share a row.
     summary = pd.DataFrame(decisions, columns=["column", "value", "what was done", "option"])
     alike = summary.groupby(["what was done", "option"], sort=False, as_index=False)
     summary = alike.agg({"column": ", ".join, "value": "first"})[[*summary]]
@@ -144,51 +145,51 @@ def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
 
 
 def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
-    """Return the columns that are not features, by their purpose. Raises `UserError` for names that do not fit."""
+    """Return the columns of the target, clients and test rows, by role. Raise `UserError` for missing or wrong names."""
     if options.target is None:
         raise UserError("a table needs the column to predict: target=COLUMN")
-    named = {"target": options.target, "client": options.client, "test": options.test}
-    special = {key: column for key, column in named.items() if isinstance(column, str)}
-    if len(set(special.values())) < len(special):
-        raise UserError(f"{', '.join(special)}: a column is for one of these alone")
+    columns = {"target": options.target, "client": options.client, "test": options.test}
+    by_role = {key: column for key, column in columns.items() if isinstance(column, str)}
+    if len(set(by_role.values())) < len(by_role):
+        raise UserError(f"{', '.join(by_role)}: a column can have only one of these roles")
     listed = [(key, column) for key in ("drop", "keep") for column in getattr(options, key)]
-    for key, column in [*special.items(), *listed]:
+    for key, column in [*by_role.items(), *listed]:
         if column not in table:
             raise UserError(f"{key}: {unknown('column', column, map(str, table))}")
     if table.columns.nlevels > 1 or table.columns.has_duplicates:
         raise UserError("its columns must have one name each, all different")
     for column in map(str, table):
         if NAMELESS.fullmatch(column) and column not in (*options.drop, *options.keep):
-            raise ask(column, "has no name, as row numbers of to_csv, or is a first row's value")
-    return special
+            raise ask(column, "has no name, as to_csv's row numbers, or is a first row's value")
+    return by_role
 
 
 def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
-    """Return labels and their number, or real targets and 1."""
+    """Return the labels (N,) and the number of classes or, for a regression, the real targets (N,) and 1."""
     exact, where = options.task != "regression", f"target: column {str(column.name)!r}"
     numbers = _numbers(column, exact)
     if options.task == "regression":
         if numbers is None or not (np.abs(numbers) < LARGEST).all() or not np.ptp(numbers):
-            raise UserError(f"{where} must hold finite numbers, not all alike, for task=regression")
+            raise UserError(f"{where} must hold finite numbers, not all equal, for task=regression")
         return numbers, 1
     if numbers is not None and (np.isinf(numbers) | (numbers != np.trunc(numbers))).any():
-        raise UserError(f"{where} holds numbers that are no labels: add &task=regression")
+        raise UserError(f"{where} holds numbers that are not whole: add &task=regression")
     values = _words(column, options) if numbers is None else numbers.astype(np.int64)
     labels, y = np.unique(values, return_inverse=True)
-    like = [numbers is not None or bool(NUMBER_LIKE.fullmatch(label)) for label in labels]
-    if 1 < sum(like) < len(like) and column.name not in options.keep:
-        raise ask(str(column.name), "holds both numbers and words, as a total's row")
-    # Ten digits are labels; seventy ages, or a name in nearly each row, may be something else.
-    if options.task is None and len(labels) > (FEW if any(like) else max(2, len(y) // 2)):
+    number_like = [numbers is not None or bool(NUMBER_LIKE.fullmatch(label)) for label in labels]
+    if 1 < sum(number_like) < len(number_like) and column.name not in options.keep:
+        raise ask(str(column.name), "holds both numbers and words, as with a row of totals")
+    # Ten digits are labels. Seventy ages may be targets of a regression, and rarely repeated names may be no labels.
+    if options.task is None and len(labels) > (FEW if any(number_like) else max(2, len(y) // 2)):
         problem = f"{where} holds {len(labels)} different values, as {labels[0]} and {labels[1]}"
-        raise UserError(f"{problem}: say &task=regression, or &task=classification")
+        raise UserError(f"{problem}: add &task=regression or &task=classification")
     if len(labels) < 2:
         raise UserError(f"{where} holds one value only, {labels[0]!s}: two labels at least")
     return y, len(labels)
 
 
 def _test(table: pd.DataFrame, options: Options, seed: int, group: Array) -> Array:
-    """Return which rows are test, (N,): those that a column says, or a share of each group, drawn."""
+    """Return the mask (N,) of test rows, either from a column of the table, or a random share of each group's rows."""
     if isinstance(options.test, str):
         parts = table[options.test].astype(str).str.strip().str.lower().str.removesuffix(".0")
         if not parts.isin(TEST + TRAIN).all():
@@ -206,7 +207,7 @@ def _test(table: pd.DataFrame, options: Options, seed: int, group: Array) -> Arr
 def _features(
     table: pd.DataFrame, test: Array, options: Options
 ) -> tuple[Array, list[tuple[str, str, str, str]]]:
-    """Return x (N, features), numbers before indicators, and how it was made."""
+    """Return x (N, features), numbers before indicators, and for each column (name, first value, what was done, option)."""
     if table.columns.empty:
         raise UserError("it has no column of features")
     decisions, numbers, words = [], [], {}
@@ -230,45 +231,44 @@ def _features(
 
 
 def _number_problem(column: str, x: Array, test: Array) -> str:
-    """Return why numbers may not be a feature, "" if they are one. If rows are sorted by label, as files often are, a
-    row's number reveals it.
-    """
+    """Return why a column of numbers `x` (N,) may be, for example, row numbers and not a feature; "" if there is no doubt."""
     if (np.abs(x) > LARGEST).any() or np.isnan(x[~test]).all():
         return "holds an infinite number, or none in the training rows"
     x = x[~np.isnan(x)]
     levels, whole = len(np.unique(x)), bool((x % 1 == 0).all())
-    # Row numbers of several tables, one below the other, go up in most rows.
+    # The row numbers of several concatenated tables increase in most rows, not in all.
     steps = np.diff(x)
     in_order = levels > 1 and abs(np.sign(steps[steps != 0]).mean()) > 0.8
-    in_a_row = levels == len(x) == np.ptp(x) + 1
-    if levels > FEW and (in_order or (whole and (in_a_row or ID.fullmatch(column)))):
+    consecutive = levels == len(x) == np.ptp(x) + 1
+    if levels > FEW and (in_order or (whole and (consecutive or ID.fullmatch(column)))):
         return "seems to number the rows, or to sort them"
-    # Below a thousand a spreadsheet writes 567, from there on 1.234; of true fractions few are whole.
-    apart = np.abs(x[x % 1 != 0])
-    parts = np.round(1000 * apart)
-    few = 0 < len(apart) < 0.95 * len(x) and apart.min() > 1 and (parts % 10 > 0).mean() > 0.8
-    if few and np.allclose(parts / 1000, apart, rtol=0, atol=1e-9):
-        meant = f"{apart[0]:g}, which may be {parts[0]:,.0f} (&thousands=.&decimal=,)"
+    # A German spreadsheet writes 567 but 1.234 for 1,234: whole numbers beside ones with three decimals.
+    fractions = np.abs(x[x % 1 != 0])
+    thousandths = np.round(1000 * fractions)
+    some = 0 < len(fractions) < 0.95 * len(x) and fractions.min() > 1
+    three_decimals = np.allclose(thousandths / 1000, fractions, rtol=0, atol=1e-9)
+    if some and (thousandths % 10 > 0).mean() > 0.8 and three_decimals:
+        meant = f"{fractions[0]:g}, which may be {thousandths[0]:,.0f} (&thousands=.&decimal=,)"
         return f"holds whole numbers beside {meant}"
     return ""
 
 
 def _word_problem(text: Array, categorical: bool) -> str:
-    """Return why the words of the training rows may not be a feature, "" if they are one."""
+    """Return why a column, with the words `text` (n,) in training rows, may be no feature; "" if there is no doubt."""
     levels = np.unique(text)
-    # As words, each number of a spreadsheet's "1,234" would be an indicator that no other row has.
-    like = next(filter(NUMBER_LIKE.fullmatch, levels), None)
-    if like is not None and not categorical:  # a category of pandas was meant as one
+    # A number such as "1,234" that is read as a word would get an indicator that no other row has.
+    number = next(filter(NUMBER_LIKE.fullmatch, levels), None)
+    if number is not None and not categorical:  # a pandas category is meant as words
         ways = "(&thousands=, &decimal= and &absent= say how numbers are written)"
-        return f"holds {str(like)!r}, which would be a word {ways}"
+        return f"holds {str(number)!r}, which would be a word {ways}"
     if len(levels) > min(MOST, max(FEW, len(text) // 2)):
         return f"has {len(levels):,} different values, and each would be a feature"
     return ""
 
 
 def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
-    """Return the numbers (N,) float64 of a column, NaN where one is absent; None where it holds anything else. Names and
-    labels are `exact`: raises `UserError` where float64 could merge two of them.
+    """Return a column's numbers (N,) float64, NaN for an absent one; None if the column holds anything else than numbers.
+    For `exact` numbers, such as labels and clients, raise `UserError` where float64 could merge two of them.
     """
     kinds = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
     if pd.api.types.infer_dtype(column, skipna=True) not in kinds:
@@ -280,18 +280,18 @@ def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
 
 
 def _words(column: pd.Series[Any], options: Options) -> Array:
-    """Return the words (N,) of a column, "" where one is absent. Raises `UserError` for values that are not words, and for
-    words that differ only in spelling, unless the column is kept as it is.
+    """Return a column's words (N,), "" for an absent one; numbers become text. Raise `UserError` for other values, and for
+    words that differ by blanks, case or signs alone, unless the column is a pandas category or in the option `keep`.
     """
     title, kind = str(column.name), pd.api.types.infer_dtype(column, skipna=True)
-    if (clients := _numbers(column, exact=True)) is not None:  # by their numbers
+    if (clients := _numbers(column, exact=True)) is not None:
         return clients.astype(str)
     if kind not in ("string", "categorical"):
         raise UserError(f"column {title!r} holds neither numbers nor words: &drop={quote(title)}")
     words = column.astype(object).where(column.notna(), "").astype(str).to_numpy(str)
     if title in options.keep or kind == "categorical":
         return words
-    # Exports pad words, and people write them in two ways: each would be a value of its own.
+    # Exports pad words, and people spell a word in two ways; each spelling would become a value.
     levels = pd.Series(np.unique(words))
     plain = levels.str.normalize("NFKC").str.casefold().str.replace(INVISIBLE, "", regex=True)
     plain = plain.str.replace(BETWEEN, " ", regex=True).str.strip(" .,;:!\"'\t")
@@ -305,8 +305,8 @@ def _words(column: pd.Series[Any], options: Options) -> Array:
 
 
 def scaled(x: Array, test: Array) -> Array:
-    """Return each feature (N, p) minus its training mean, divided by its training deviation; float32. NaN, an absent value,
-    becomes the mean. A feature that is constant in training, up to rounding, is only shifted.
+    """Return features (N, p) float32, each minus its mean and divided by its deviation over the training samples. NaN, an
+    absent value, becomes the mean. A feature that is constant over the training samples is only shifted.
     """
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
@@ -315,12 +315,12 @@ def scaled(x: Array, test: Array) -> Array:
     x = x.astype(np.float64)
     absent = SimpleImputer(strategy="mean", keep_empty_features=False)
     scaler = make_pipeline(absent, StandardScaler(with_mean=True, with_std=True))
-    # By its `set_config` a program may have scikit-learn return tables.
+    # A program may have set scikit-learn to return tables (`sklearn.set_config`).
     return np.asarray(scaler.fit(x[~test]).transform(x), np.float32)
 
 
 def indicators(table: pd.DataFrame, test: Array) -> Array:
-    """Return float32 indicators (N, features) of the values that each column of words has in the training rows."""
+    """Return indicators (N, features) float32, one for each value that a column of words has in the training rows."""
     from sklearn.preprocessing import OneHotEncoder
 
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype=np.float32)

@@ -1,7 +1,7 @@
 """`torchvision`, importable beside a CPU-only torch.
 
-torchvision registers fakes for its compiled operators `nms` and `qnms` at import and fails when the compiled library did
-not load. Only its data sets and models are used here, so in that case the two get a schema, which is all it asks for.
+At import torchvision registers fake versions of its compiled operators `nms` and `qnms`, and fails if the compiled library
+did not load. In that case the two operators are declared here, which suffices: only data sets and models are used.
 """
 
 from torch import library

@@ -1,8 +1,7 @@
-"""Heterogeneity levels: how samples reach clients, and what devices manage and when they answer.
+"""Heterogeneity levels: which client holds which samples, how much work devices do, how fast, and which of them answer.
 
-A level is written `PARTITION[+MODIFIER...]`, such as `dirichlet(0.3)+system(steps=1..20)`. A new
-partition or modifier is one class and one entry of `PARTITIONS` or `MODIFIERS`, or one class in a file elsewhere
-(examples/own_partition.py).
+A level is written `PARTITION[+MODIFIER...]`, such as `dirichlet(0.3)+system(steps=1..20)`. A new partition or modifier is
+one class and one entry of `PARTITIONS` or `MODIFIERS`, or one class in a file elsewhere (examples/own_partition.py).
 """
 
 import math
@@ -45,15 +44,15 @@ MODIFIERS: Registry[Modifier] = Registry(
         "delay": modifiers.Delay,
     },
 )
-"""In the order in which they are spelled and applied; those from elsewhere follow by their names."""
+"""Modifiers in the order in which a level spells and applies them; those of users follow in alphabetical order."""
 
 TIMES = np.ndarray | np.number | float | int
-"""The type of devices' seconds that a modifier returns."""
+"""The types of the seconds, or factors of seconds, that a modifier may return."""
 
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """A parsed level: its canonical `name`, and the part of it that decides who holds which sample, `dealing`."""
+    """A parsed heterogeneity level: its canonical `name`, and the part `dealing` that decides who holds which sample."""
 
     name: str
     dealing: str
@@ -66,31 +65,33 @@ class Heterogeneity:
         return any(modifier.changes_work for modifier in self.modifiers)
 
     def unseen(self, clients: int, rng: np.random.Generator) -> Array:
-        """Return those of the partition's `clients` that take no part in training, ascending."""
-        apart = [plugins.hook(m, "unseen", np.ndarray, clients, rng) for m in self.modifiers]
-        return np.unique(np.concatenate([np.empty(0, np.int64), *apart]))
+        """Return the ids, ascending, of those among `clients` clients that take no part in training."""
+        unseen = [plugins.hook(m, "unseen", np.ndarray, clients, rng) for m in self.modifiers]
+        return np.unique(np.concatenate([np.empty(0, np.int64), *unseen]))
 
     def local_steps(
-        self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
+        self, planned: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return local steps (k,) of clients `ids` (k,) in a round, as `Modifier.local_steps`."""
+        """Return the local steps (k,) that clients `ids` (k,) do in a round. `planned` (k,) are the steps that the study
+        plans, `per_epoch` (k,) those of one pass over a client's data.
+        """
         for modifier in self.modifiers:
-            arguments = asked, per_epoch, ids, round_index, seed
-            asked = plugins.hook(modifier, "local_steps", np.ndarray, *arguments)
+            arguments = planned, per_epoch, ids, round_index, seed
+            planned = plugins.hook(modifier, "local_steps", np.ndarray, *arguments)
         deadline = min((modifier.deadline for modifier in self.modifiers), default=math.inf)
         if deadline == math.inf:
-            return asked
-        # Each step takes as long as `seconds` counts it, whatever else the level says of the device.
+            return planned
+        # The same times as those that `seconds` counts, with all modifiers' effects.
         pace, waiting = self._times(ids, seed)
-        return np.clip(np.floor((deadline - waiting) / pace), 1, asked).astype(np.int64)
+        return np.clip(np.floor((deadline - waiting) / pace), 1, planned).astype(np.int64)
 
     def seconds(self, steps: Array, ids: Array, seed: int) -> Array:
-        """Return the simulated seconds (k,) of clients `ids` (k,) for local `steps` (k,) and all else of a round."""
+        """Return the simulated seconds (k,) that a round takes clients `ids` (k,): local `steps` (k,) and waiting."""
         pace, waiting = self._times(ids, seed)
         return steps * pace + waiting
 
     def _times(self, ids: Array, seed: int) -> tuple[Array, Array]:
-        """Return the simulated seconds (k,) of each client's local step, and those of its part in a round beside steps."""
+        """Return two arrays (k,) of simulated seconds: each client's time for one local step, and its waiting in a round."""
         pace, waiting = np.ones(len(ids)), np.zeros(len(ids))
         for modifier in self.modifiers:
             pace = pace * plugins.hook(modifier, "step_seconds", TIMES, ids, seed)
@@ -98,41 +99,41 @@ class Heterogeneity:
         return pace, waiting
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
-        """Return those of the selected clients `ids` that answer in a round, at least one."""
+        """Return which of the selected clients `ids` (k,) answer in a round, at least one."""
         for modifier in self.modifiers:
             ids = plugins.hook(modifier, "answering", np.ndarray, ids, round_index, seed)
         return ids
 
 
 def parse(text: str) -> Heterogeneity:
-    """Read a level. Raises `UserError` that shows the nearest known name."""
+    """Return the level that a text spells; raise `UserError` for an unknown name, a wrong argument or a wrong combination."""
     first, *rest = names.split_top(text, "+")
     level, partition = PARTITIONS.read(first)
-    read: dict[str, tuple[str, Modifier]] = {}
+    parsed: dict[str, tuple[str, Modifier]] = {}
     for part in rest:
         spelled, modifier = MODIFIERS.read(part)
         bare, _ = names.split(spelled)
-        if bare in read:
+        if bare in parsed:
             raise UserError(f"heterogeneity {text!r}: +{bare} is given twice")
-        read[bare] = spelled, modifier
-    dealing, kept = level, list[Modifier]()
-    # One order, so that a level has one name and one meaning.
-    for bare in (*MODIFIERS, *sorted(read.keys() - MODIFIERS.keys())):
-        if bare not in read:
+        parsed[bare] = spelled, modifier
+    dealing, applied = level, list[Modifier]()
+    # A fixed order, so that each level has one canonical name and one meaning.
+    for bare in (*MODIFIERS, *sorted(parsed.keys() - MODIFIERS.keys())):
+        if bare not in parsed:
             continue
-        spelled, modifier = read[bare]
+        spelled, modifier = parsed[bare]
         changed = modifier.applied(partition)
         level += f"+{spelled}"
         if changed is not partition or type(modifier).unseen is not Modifier.unseen:
             dealing += f"+{spelled}"
         partition = changed
-        kept.append(modifier)
-    return Heterogeneity(level, dealing, partition, tuple(kept))
+        applied.append(modifier)
+    return Heterogeneity(level, dealing, partition, tuple(applied))
 
 
 def grammar() -> str:
-    """Return one line: how a level is written."""
+    """Return the forms of all partitions, modifiers and size laws as one line for help texts."""
     bases = " | ".join(names.usage(name, cls) for name, cls in PARTITIONS.known().items())
-    added = " ".join(f"+{names.usage(name, cls)}" for name, cls in MODIFIERS.known().items())
+    extras = " ".join(f"+{names.usage(name, cls)}" for name, cls in MODIFIERS.known().items())
     laws = " | ".join(names.usage(name, cls) for name, cls in LAWS.items())
-    return f"{bases}, optionally {added}; law: {laws}"
+    return f"{bases}, optionally {extras}; law: {laws}"

@@ -1,6 +1,6 @@
-"""Modifiers of a level: clients' sizes, how much local work devices manage, how fast, who answers.
+"""Modifiers of a heterogeneity level: clients' sizes, devices' local work and speed, and which devices answer.
 
-What a device does is a function of (run seed, round, client), so that it is the same for every algorithm.
+A device's draws are functions of (run seed, round, client), so that they are the same for every algorithm.
 """
 
 import math
@@ -24,53 +24,54 @@ from trials.heterogeneity.partitions import (
 
 
 class Modifier:
-    """An entry of `MODIFIERS`: a frozen dataclass whose hooks change nothing unless it defines them. Clients are `ids` (k,)."""
+    """The base of modifiers: a frozen dataclass that overrides some of these methods, which change nothing by default."""
 
     summary = ""
-    changes_work = False  # whether devices do different amounts of work, which an algorithm may refuse as `system`
-    timed = False  # whether it says how fast devices are, so that runs record their simulated time
+    changes_work = False  # whether clients do unequal work, `system` in `Algorithm.unsupported`
+    timed = False  # whether it sets devices' speed, so that runs record their simulated time
     deadline: float = math.inf
-    """Simulated seconds at which a round ends: a client does the local steps that fit in, and at least one."""
+    """The simulated seconds of a round: a client does the local steps that it can finish in time, at least one."""
 
     def applied(self, partition: Partition) -> Partition:
-        """Return the partition with this modifier; raises `UserError` when the two do not go together."""
+        """Return the partition as this modifier changes it; raise `UserError` if the two do not go together."""
         return partition
 
     def unseen(self, clients: int, rng: Rng) -> Array:
-        """Return those of `clients` that take no part in training, ascending; the final model is scored on them."""
+        """Return the ids, ascending, of clients among 0..clients-1 that do not train; their samples only test the model."""
         return np.empty(0, np.int64)
 
     def local_steps(
-        self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
+        self, planned: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return local steps (k,) in a round, in place of `asked` (k,), where `per_epoch` (k,) are a pass over the data."""
-        return asked
+        """Return the clients' local steps (k,) in a round, instead of `planned` (k,); `per_epoch` (k,) steps are one epoch."""
+        return planned
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
-        """Return those of the selected clients that answer in a round, at least one."""
+        """Return which of the selected clients `ids` answer in a round, at least one."""
         return ids
 
     def step_seconds(self, ids: Array, seed: int) -> Array | float:
-        """Return the factors (k,) of the simulated seconds of a client's local step."""
+        """Return factors (k,) on the simulated seconds of each client's local step, by default one second."""
         return 1.0
 
     def waiting_seconds(self, ids: Array, seed: int) -> Array | float:
-        """Return the simulated seconds (k,) of a client's part in a round beside its local steps."""
+        """Return the simulated seconds (k,) that a round takes each client besides its local steps."""
         return 0.0
 
 
 @runtime_checkable
 class TakesSizes(Protocol):
-    """A partition that can give clients any sizes."""
+    """A partition that can assign any number of samples to each client."""
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
-        """Return the samples of each client, exactly `sizes` (n,) of them; their sum is at most N."""
+        """Return indices into `y` (N,) for each client, exactly `sizes[k]` for client k; `sizes` (n,) sum to at most N."""
 
 
 @dataclass(frozen=True)
 class LogNormal:
-    """m_k ~ LogNormal(log(N/n), sigma), rescaled to the sum N and rounded down; the first client takes what rounding leaves
-    (FedDyn's and FedDC's code; FedUmf's "unbalanced"). A client without any gets one sample of the largest.
+    """The size law m_k ~ LogNormal(log(N/n), sigma), rescaled to the sum N (FedDyn's and FedDC's code; FedUmf's "unbalanced").
+
+    Sizes are rounded down, and the first client takes the remainder. A client of size 0 gets one sample of the largest.
     """
 
     on: ClassVar[type] = TakesSizes
@@ -93,8 +94,8 @@ class LogNormal:
 class PowerLaw:
     """FedProx's power-law sizes under labels(c): its MNIST has c = 2, FOLB Fig. 6 other values.
 
-    Each holder of a label gets 5 samples of it; the others are shared by a_k / sum a, a_k ~ LogNormal(0, 2) for each
-    holding, rounded down.
+    Each client that holds a label gets 5 samples of it. The label's other samples are shared among its holders k in
+    proportion to a_k ~ LogNormal(0, 2), drawn for each label and client; shares are rounded down.
     """
 
     on: ClassVar[type] = Labels
@@ -102,7 +103,7 @@ class PowerLaw:
     def assign(self, partition: Labels, y: Array, clients: int, rng: Rng) -> list[Array]:
         stock = stocks(y)
         holds = partition.held(stock, clients, 5)
-        rest = stock - 5 * holds.sum(0)  # of each label, when each holder has its 5
+        rest = stock - 5 * holds.sum(0)  # of each label (C,), after 5 samples for each holder
         a = rng.lognormal(0, 2, holds.shape) * holds
         share = a / np.where(holds.any(0), a.sum(0), 1)
         return assign_counts(y, holds * 5 + np.floor(share * rest).astype(int), rng)
@@ -110,10 +111,10 @@ class PowerLaw:
 
 @dataclass(frozen=True)
 class LogNormalAbsolute:
-    """FedProx's FEMNIST: m_k = floor(LogNormal(mu, sigma) + 5) under labels(c), however many samples
-    there are. Each of a client's labels gives max(2, floor(m_k / c)).
+    """FedProx's FEMNIST sizes under labels(c): client k wants m_k = floor(LogNormal(mu, sigma) + 5) samples, that is,
+    max(2, floor(m_k / c)) of each of its labels.
 
-    A label's samples go to its holders in turn: two to each, then what they want while it lasts.
+    Each holder of a label gets two samples of it. Then the holders get what they want, in order, while the label lasts.
     """
 
     on: ClassVar[type] = Labels
@@ -125,16 +126,16 @@ class LogNormalAbsolute:
         return assign_counts(y, self.counts(partition, stock, clients, rng), rng)
 
     def counts(self, partition: Labels, stock: Array, clients: int, rng: Rng) -> Array:
-        """Return the samples of each label for each client, (n, C), at most `stock` (C,) of a label."""
+        """Return how many samples of each label each client gets, (n, C); `stock` (C,) is the number of samples per label."""
         holds = partition.held(stock, clients, 2)
         with np.errstate(over="ignore"):
             sizes = np.exp(self.mu + self.sigma * rng.standard_normal(clients))
-        sizes = np.minimum(sizes, stock.sum())  # all there is, so that a huge draw is a number
+        sizes = np.minimum(sizes, stock.sum())  # so that an infinite draw becomes a whole number
         wanted = np.maximum((sizes + 5).astype(int) // partition.c, 2) - 2
         spare = stock - 2 * holds.sum(0)
-        # Holders stand in a row: who comes after the stock is used up gets nothing further.
-        further = np.minimum(np.cumsum(holds * wanted[:, None], axis=0), spare)
-        return holds * 2 + np.diff(further, axis=0, prepend=0)
+        # The clients are served in order, so the last ones get only two when a label is used up.
+        served = np.minimum(np.cumsum(holds * wanted[:, None], axis=0), spare)
+        return holds * 2 + np.diff(served, axis=0, prepend=0)
 
 
 Law = LogNormal | PowerLaw | LogNormalAbsolute
@@ -147,7 +148,7 @@ LAWS: dict[str, type[Law]] = {
 
 @dataclass(frozen=True)
 class Sizes(Modifier):
-    """Clients' sizes follow a law of `LAWS`."""
+    """The modifier `+sizes(LAW)`: clients' sizes follow a law such as `lognormal(1)` or `powerlaw`."""
 
     summary = "sizes by lognormal(sigma) go with iid and dirichlet(a), by powerlaw or lognormal_absolute with labels(c)"
     law: str
@@ -157,7 +158,7 @@ class Sizes(Modifier):
         object.__setattr__(self, "law", names.spell(names.split(self.law)[0], law))
 
     def applied(self, partition: Partition) -> Partition:
-        # The field holds the text, so that it is spelled as it is read.
+        # The field `law` holds text, so that the level's spelling can be parsed again.
         law = names.parse("law of sizes", self.law, LAWS)
         if not isinstance(partition, law.on):
             raise UserError(f"heterogeneity: {self.summary}, and not otherwise")
@@ -166,7 +167,7 @@ class Sizes(Modifier):
 
 @dataclass(frozen=True)
 class Sized(Partition):
-    """A partition whose sizes follow a law."""
+    """A partition whose clients' sizes follow a law."""
 
     partition: Partition
     law: Law
@@ -178,9 +179,9 @@ class Sized(Partition):
 
 @dataclass(frozen=True)
 class System(Modifier):
-    """Each device manages a uniform whole number of local minibatch steps, or of epochs, in place of the study's.
+    """The modifier `+system`: in each round a device does a random number of local steps, or epochs, not the study's.
 
-    FOLB's experiments say 1..20 steps; FedProx's, which they follow, 1..20 epochs.
+    The number is uniform in LOW..HIGH. FOLB's experiments have 1..20 steps; FedProx's, which they follow, 1..20 epochs.
     """
 
     summary = "a device manages LOW..HIGH local steps (or epochs), anew each round"
@@ -193,9 +194,9 @@ class System(Modifier):
             raise UserError("system: give steps=LOW..HIGH or epochs=LOW..HIGH, one of the two")
 
     def local_steps(
-        self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
+        self, planned: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return the drawn steps, whatever the study asks for."""
+        """Return the drawn numbers (k,) of steps, or of epochs times `per_epoch`; the study's `planned` steps are ignored."""
         low, high = self.steps or self.epochs or (1, 1)
         u = randomness.uniform("steps", seed, round_index, ids)
         drawn = low + (u * (high - low + 1)).astype(np.int64)
@@ -204,8 +205,8 @@ class System(Modifier):
 
 @dataclass(frozen=True)
 class Speed(Modifier):
-    """Device k takes exp(sigma z_k) simulated seconds for a local step, z_k ~ N(0, 1), the same in every round. A round
-    takes as long as its slowest client, unless the algorithm says otherwise.
+    """The modifier `+speed`: a local step takes device k exp(sigma z_k) simulated seconds in every round, z_k ~ N(0, 1). A
+    round takes as long as its slowest client, unless the algorithm says otherwise.
     """
 
     summary = "a local step of device k takes LogNormal(0, sigma) simulated seconds"
@@ -213,7 +214,7 @@ class Speed(Modifier):
     sigma: float = bounded(low=0, high=10)
 
     def step_seconds(self, ids: Array, seed: int) -> Array:
-        """Return exp(sigma z_k); z_k by Box and Muller (1958)."""
+        """Return exp(sigma z_k), (k,), where z_k ~ N(0, 1) comes from two uniform numbers (Box and Muller 1958)."""
         u, v = (randomness.uniform(name, seed, ids) for name in ("speed", "speed angle"))
         z = np.sqrt(-2 * np.log1p(-u)) * np.cos(2 * np.pi * v)
         return np.exp(self.sigma * z)
@@ -221,26 +222,26 @@ class Speed(Modifier):
 
 @dataclass(frozen=True)
 class Dropout(Modifier):
-    """A selected device fails to answer with probability `rate`: it trains and sends nothing, and its state stays as it
-    was. If all would fail, the one nearest to answering does.
+    """The modifier `+dropout`: a selected device does not answer with probability `rate`; it neither trains nor sends, and its
+    state stays as it was. If no device would answer, the one with the largest uniform number does.
     """
 
     summary = "a selected device does not answer with probability rate"
     rate: float = bounded(low=0, below=1)
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
-        """Return the clients whose uniform number is at least `rate`."""
+        """Return the clients whose uniform number in this round is at least `rate`, or else the one with the largest."""
         u = randomness.uniform("dropout", seed, round_index, ids)
         return ids[u >= min(self.rate, u.max())]
 
 
 @dataclass(frozen=True)
 class Delay(Modifier):
-    """Device k needs T_k ~ Exponential(mean) for communication, the same in every round, and a round ends at the `deadline`:
-    of the local steps asked for it does those that fit into deadline - T_k, at least one (FOLB section V-A).
+    """The modifier `+delay`: device k communicates for T_k ~ Exponential(mean) seconds, and a round ends at the `deadline`.
 
-    Reading: times are in local steps of the median device; with `+speed` those of device k take its own time. The paper
-    gives no distribution over devices; the exponential is the one that it names.
+    T_k is the same in every round. Device k does as many local steps as fit into deadline - T_k, at least one (FOLB section
+    V-A). Our reading: a local step takes one second, or device k's own time with `+speed`. The paper does not say how T_k
+    varies over devices; the exponential is the only distribution that it names.
     """
 
     summary = "communication takes Exponential(mean); steps must fit into the deadline"
@@ -249,5 +250,5 @@ class Delay(Modifier):
     deadline: float = bounded(low=1, kw_only=True)
 
     def waiting_seconds(self, ids: Array, seed: int) -> Array:
-        """Return T_k (k,)."""
+        """Return the communication times T_k, (k,), in simulated seconds."""
         return -self.mean * np.log1p(-randomness.uniform("delay", seed, ids))

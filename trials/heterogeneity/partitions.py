@@ -1,7 +1,7 @@
-"""Partitions: how samples reach clients.
+"""Partitions: rules that assign training samples to clients.
 
-A partition is a pure function of labels `y` (N,), the number of clients n and a generator: one index array a client, none
-empty, or a `UserError` that says why it cannot. By `gaussian` and `groups` alone devices may share samples.
+A partition is a function of labels `y` (N,), owners, the number of clients n and a random generator. It returns an array of
+sample indices for each client, none empty. Of the partitions here only `gaussian` and `groups` let clients share samples.
 """
 
 from abc import ABC, abstractmethod
@@ -25,9 +25,8 @@ Rng = np.random.Generator
 
 
 class Partition(ABC):
-    """An entry of `PARTITIONS`: a frozen dataclass that says who gets which sample (examples/own_partition.py). One that can give
-    clients any sizes has a method `assign_sizes` as well (`trials.heterogeneity.modifiers.TakesSizes`), and can then be
-    followed by `+sizes(lognormal(sigma))`.
+    """The base of partitions: a frozen dataclass whose `assign` gives each client its samples (examples/own_partition.py). A
+    partition with a method `assign_sizes` (see `TakesSizes`) can also be followed by `+sizes(lognormal(sigma))`.
     """
 
     summary = ""
@@ -35,12 +34,12 @@ class Partition(ABC):
 
     @abstractmethod
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
-        """Return indices into `y` (N,) for each client; `owner` (N,) where data are born on clients."""
+        """Return each client's indices into the labels `y` (N,), or raise `UserError`; `owner` (N,) is each sample's owner."""
 
 
 @dataclass(frozen=True)
 class IID(Partition):
-    """Shuffle, cut into equal parts (sizes differ by at most one)."""
+    """The partition into random parts of equal sizes, which differ by at most one."""
 
     summary = "a random equal share each"
 
@@ -49,16 +48,16 @@ class IID(Partition):
         return self.assign_sizes(y, equal(len(y), clients), rng)
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
-        """Return the samples of clients that get exactly these `sizes` (n,)."""
+        """Return random indices into `y` (N,) for each client, exactly `sizes[k]` for client k; `sizes` (n,) sum to N."""
         return np.split(rng.permutation(len(y)), np.cumsum(sizes)[:-1])
 
 
 @dataclass(frozen=True)
 class Dirichlet(Partition):
-    """Equal sizes floor(N/n), label priors q_k ~ Dirichlet(a), as in the code of FedDyn and FedDC.
+    """The partition with equal sizes floor(N/n) and label shares q_k ~ Dirichlet(a), as in the code of FedDyn and FedDC.
 
-    Until all sizes are met: a random client with room draws a label from q_k restricted to the labels left, and takes
-    one unused sample of it. A client whose whole prior is used up takes from the labels left in proportion.
+    Samples are assigned one by one. A random client that is not full draws a label from q_k, restricted to labels with
+    samples left, and takes one of these. Where q_k has no such label, it draws in proportion to the samples left.
     """
 
     summary = "equal sizes, label shares drawn from Dirichlet(a); small a is skewed"
@@ -69,20 +68,20 @@ class Dirichlet(Partition):
         return self.assign_sizes(y, np.full(clients, len(y) // clients), rng)
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
-        """Return the samples of clients that get exactly these `sizes` (n,), whose sum is at most N."""
+        """Return random indices into `y` (N,) for each client, `sizes[k]` for client k; `sizes` (n,) sum to at most N."""
         stock = stocks(y).tolist()
         prior = rng.dirichlet(np.full(len(stock), self.a), len(sizes))
         left = [rng.permutation(np.flatnonzero(y == label)).tolist() for label in range(len(stock))]
         room, free = list(range(len(sizes))), sizes.tolist()
         partitioned: list[list[int]] = [[] for _ in free]
-        # q_k restricted to the labels left, cumulated; it changes only when a label is used up.
+        # Cumulative q_k restricted to the labels left; None where it must be computed anew.
         cumulated: list[list[float] | None] = [None] * len(free)
         for pick, coin in rng.random((sum(free), 2)).tolist():
             slot = int(pick * len(room))
             k = room[slot]
             shares = cumulated[k]
             if shares is None:
-                # A tiny a puts all of a prior on labels that may be used up: 0 is left of it.
+                # With a tiny a all of q_k may be on labels that are used up.
                 mass = np.cumsum(prior[k] * (np.array(stock) > 0))
                 if mass[-1] > 0:
                     shares = cumulated[k] = (mass / mass[-1]).tolist()
@@ -95,7 +94,7 @@ class Dirichlet(Partition):
             if stock[label] == 0:
                 cumulated = [None] * len(free)
             if len(partitioned[k]) == free[k]:
-                # The last one takes the place of who is full, which is quicker than moving all.
+                # Overwriting a full client by the last one is quicker than deleting from the list.
                 room[slot] = room[-1]
                 room.pop()
         return list(map(np.array, partitioned))
@@ -103,11 +102,11 @@ class Dirichlet(Partition):
 
 @dataclass(frozen=True)
 class DirichletByClass(Partition):
-    """Each label's samples are shared by proportions p_l ~ Dirichlet(a) over the n clients
-    (Yurochkin et al. 2019; Li et al. 2022).
+    """The partition that shares each label l among the n clients by p_l ~ Dirichlet(a).
 
-    Published code draws anew until every client has enough, which for small a never ends; here a client left with nothing
-    gets one sample of the label that the largest client has most of. Proportions that overflow are equal, the limit.
+    Yurochkin et al. (2019) and Li et al. (2022) use it. Their code draws anew until every client has enough samples, which
+    for small a never ends. Here a client without samples gets one of the label that the largest client has most of. If a is
+    so large that p_l overflows, p_l is 1/n.
     """
 
     summary = "each label is shared by proportions drawn from Dirichlet(a)"
@@ -122,18 +121,18 @@ class DirichletByClass(Partition):
         cuts[:, -1] = stock
         counts = np.diff(cuts, prepend=0).T
         for k in np.flatnonzero(counts.sum(1) == 0):
-            giver = counts.sum(1).argmax()
-            label = counts[giver].argmax()
-            counts[giver, label] -= 1
+            largest = counts.sum(1).argmax()
+            label = counts[largest].argmax()
+            counts[largest, label] -= 1
             counts[k, label] += 1
         return assign_counts(y, counts, rng)
 
 
 @dataclass(frozen=True)
 class Labels(Partition):
-    """Client k holds the labels (k + j) mod C, j < c; a label is shared equally by its holders.
+    """The partition in which client k holds the c labels (k + j) mod C, j < c, and a label's holders share it equally.
 
-    The label pattern is that of FedProx's MNIST and FOLB Fig. 6; `+sizes(powerlaw)` gives their sizes as well.
+    FedProx's MNIST and FOLB Fig. 6 assign labels so; with `+sizes(powerlaw)` the sizes are theirs, too.
     """
 
     summary = "each client holds exactly c labels"
@@ -142,14 +141,14 @@ class Labels(Partition):
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         stock = stocks(y)
         holds = self.held(stock, clients, 1)
-        # The first holders take what does not divide evenly.
-        share, more = np.divmod(stock, np.maximum(1, holds.sum(0)))
-        place = np.cumsum(holds, axis=0) - 1
-        return assign_counts(y, holds * (share + (place < more)), rng)
+        # The first holders take the remainder.
+        share, remainder = np.divmod(stock, np.maximum(1, holds.sum(0)))
+        nth_holder = np.cumsum(holds, axis=0) - 1
+        return assign_counts(y, holds * (share + (nth_holder < remainder)), rng)
 
     def held(self, stock: Array, clients: int, least: int) -> Array:
-        """Return which client holds which label, (n, C) bool. Raises `UserError` unless the `stock` (C,) of each label
-        gives each of its holders `least` samples.
+        """Return which client holds which label, (n, C) bool. Raise `UserError` if a label has too few samples in `stock` (C,)
+        for `least` samples for each of its holders.
         """
         if self.c > len(stock):
             raise UserError(f"the data have only {len(stock)} labels")
@@ -164,11 +163,11 @@ class Labels(Partition):
 
 @dataclass(frozen=True)
 class Shards(Partition):
-    """Sort by label, cut into s n shards, give each client s of them at random
-    (McMahan et al. 2017; FedAgg).
+    """The partition of samples sorted by label into s n shards, of which each client gets s at random (McMahan et al. 2017).
 
-    Shard sizes differ by at most one; a shard may straddle labels. `strict` (FedUmf's blocks by category) cuts within
-    labels: each label gets shards in proportion to its samples, at least one, and a client has at most s labels.
+    FedAgg uses it, too. Shard sizes differ by at most one, and a shard may hold two labels or more. With `strict` (FedUmf's
+    blocks by category) a shard holds one label, so that a client has at most s labels. Each label is then cut into shards
+    in proportion to its samples, at least one.
     """
 
     summary = "s shards of the samples sorted by label; strict: at most s labels"
@@ -200,24 +199,24 @@ class Shards(Partition):
 
 @dataclass(frozen=True)
 class Natural(Partition):
-    """Each sample stays with the client it was born on."""
+    """The partition of a natural federation: each sample goes to the client that owns it."""
 
     summary = "samples stay with the client they were born on"
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         if owner is None:
             raise UserError("this data set does not say which client a sample belongs to")
-        born, k = np.unique(owner, return_inverse=True)
-        if (n := len(born)) != clients:
+        owners, k = np.unique(owner, return_inverse=True)
+        if (n := len(owners)) != clients:
             raise UserError(f"the data have {n} clients, not {clients}; leave `clients` out")
         return by_client(k, np.arange(len(owner)), clients)
 
 
 class GaussianSizes(Partition):
-    """m_k = max(floor(N(mean, std^2)), 1) samples of device k's labels (SAFL).
+    """A partition that gives device k m_k = max(floor(N(mean, std^2)), 1) random samples of its labels (SAFL).
 
-    They are drawn without replacement within a device, which may share some with others; with replacement where the
-    device's labels have fewer than m_k samples.
+    Devices may share samples. Within a device samples are drawn without replacement, or with replacement where its labels
+    have fewer than m_k samples.
     """
 
     overlap = True
@@ -226,7 +225,7 @@ class GaussianSizes(Partition):
 
     @abstractmethod
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        """Return the labels of one device after the other, each drawn when asked for, of those `present` in the data."""
+        """Yield the labels of each device, out of those `present` in the data; they are drawn only after the sizes."""
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         present = np.flatnonzero(stocks(y))
@@ -237,7 +236,7 @@ class GaussianSizes(Partition):
         ids = {label: np.flatnonzero(y == label) for label in present}
         partitioned = []
         for labels, m in zip(held, sizes.astype(int), strict=True):
-            # Label after label: where a sample stands decides which one a draw takes.
+            # The order of the pool decides which samples a draw takes, so it must not change.
             pool = np.concatenate([ids[label] for label in labels])
             partitioned.append(pool[rng.choice(len(pool), m, replace=len(pool) < m)])
         return partitioned
@@ -245,10 +244,10 @@ class GaussianSizes(Partition):
 
 @dataclass(frozen=True)
 class Gaussian(GaussianSizes):
-    """SAFL section V: Gaussian sizes, and `labels` random labels a device: a number for all, or
-    LOW..HIGH for a uniform one each.
+    """The partition of SAFL section V: Gaussian sizes, and `labels` random labels a device.
 
-    Reading: the paper's variance 100 is std 10; its "at most 7 digits" is 7 for every device, or 1..7.
+    `labels` is a number for all devices, or LOW..HIGH for a uniform number each. Our reading: the paper's variance 100 is
+    std 10; its "at most 7 digits" is 7 for every device, or 1..7.
     """
 
     summary = "SAFL: Gaussian sizes, a few random labels (7, or 1..7); devices share samples"
@@ -266,10 +265,10 @@ class Gaussian(GaussianSizes):
 
 @dataclass(frozen=True)
 class Groups(GaussianSizes):
-    """SAFL Fig. 4: two groups of devices with Gaussian sizes. The first `share` of the devices holds
-    the labels `first`, the others `second`, at least one device each.
+    """The partition of SAFL Fig. 4: two groups of devices with Gaussian sizes, each with labels of its own.
 
-    Reading: the paper does not say how many devices a group has; half of them by default.
+    The first `share` of the devices hold the labels `first`, the others `second`; each group has at least one device. The
+    paper does not say how many devices a group has; by default it is half of them.
     """
 
     summary = "SAFL Fig. 4: two groups of devices, each with labels of its own"
@@ -282,33 +281,33 @@ class Groups(GaussianSizes):
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
         if clients < 2:
             raise UserError("two groups need two clients at least")
-        if lost := sorted((self.first | self.second) - set(present.tolist())):
-            raise UserError(f"no training sample has label {lost[0]}")
+        if missing := sorted((self.first | self.second) - set(present.tolist())):
+            raise UserError(f"no training sample has label {missing[0]}")
         leading = min(max(round(self.share * clients), 1), clients - 1)
         groups = [np.array(sorted(labels)) for labels in (self.first, self.second)]
         return (groups[k >= leading] for k in range(clients))
 
 
 def enough(samples: int, clients: int) -> None:
-    """Raise `UserError` when there are fewer samples than clients."""
+    """Raise `UserError` if there are fewer samples than clients."""
     if samples < clients:
         raise UserError(f"{samples} training samples cannot be partitioned to {clients} clients")
 
 
 def equal(samples: int, parts: int) -> Array:
-    """Return sizes (parts,) that differ by at most one, the larger ones first."""
+    """Return `parts` sizes that sum to `samples` and differ by at most one, the larger ones first."""
     return samples // parts + (np.arange(parts) < samples % parts)
 
 
 def stocks(y: Array) -> Array:
-    """Count the samples of each label 0, 1, ..., (C,). Raises `UserError` when targets are no labels."""
+    """Return the number of samples of each label 0, 1, ..., (C,). Raise `UserError` if the targets are no labels."""
     if y.dtype.kind not in "iu":
         raise UserError("the targets of these data are real numbers, no labels; use iid or natural")
     return np.bincount(y)
 
 
 def assign_counts(y: Array, counts: Array, rng: Rng) -> list[Array]:
-    """Return random samples so that client k gets `counts[k, l]` of label l, `counts` (n, C)."""
+    """Return random indices into `y` for each client: `counts[k, l]` of label l for client k, `counts` (n, C)."""
     holder, ids = [], []
     for label, wanted in enumerate(counts.T):
         pool = rng.permutation(np.flatnonzero(y == label))
@@ -318,6 +317,6 @@ def assign_counts(y: Array, counts: Array, rng: Rng) -> list[Array]:
 
 
 def by_client(holder: Array, ids: Array, clients: int) -> list[Array]:
-    """Return each client's `ids`, in their order. `holder` (N,) names the client of each of the N ids."""
+    """Return each client's part of `ids` (N,), in their order; `holder` (N,) is the client that gets each id."""
     ends = np.cumsum(np.bincount(holder, minlength=clients))
     return np.split(ids[np.argsort(holder, kind="stable")], ends[:-1])

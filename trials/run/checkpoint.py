@@ -1,7 +1,7 @@
-"""A trial's checkpoint: one file, replaced whole, that says by itself whether it is sound.
+"""A trial's checkpoint: one file, which is replaced as a whole and holds a checksum of its content.
 
-Named by an absolute path or by a URI that pyarrow knows (`s3://`, `gs://`, `hdfs://`): any place that
-all machines of a cluster can reach.
+Its name is an absolute path or a URI that pyarrow knows (`s3://`, `gs://`, `hdfs://`), so that all machines of a cluster
+can reach it.
 """
 
 import io
@@ -20,56 +20,58 @@ from trials.common.tensors import torch
 
 fs: Any = Lazy("pyarrow.fs")
 
-SPARING = 20  # a checkpoint's cost in time is at most one part in so many
+SPARING = 20  # writing checkpoints takes at most 1/20 of the time
 
 
 class StorageError(Exception):
-    """A checkpoint that cannot be written or read, or is damaged. The trial is not to blame."""
+    """A checkpoint that cannot be written or read, or is damaged: a fault of the storage, not of the trial."""
 
 
 class Checkpoint:
-    """The state of one trial; at most one file, and for the moment of a write a second one.
+    """The checkpoint file of one trial, at a path or URI.
 
-    A file is a CRC-32 (4 bytes, big-endian) and what `torch.save` makes of the state, read with `weights_only`. It is `due`
-    `seconds` after the start or the last write, and writing takes at most a twentieth of the time.
+    The file holds a CRC-32 (4 bytes, big-endian) and then the state, as `torch.save` writes it. It is read with
+    `weights_only`, so that no code runs. `seconds` is the least time between writes.
     """
 
-    def __init__(self, place: str, seconds: float = 60.0) -> None:
-        self.place, self.seconds = place, seconds
-        self._system, path = fs.FileSystem.from_uri(place)
+    def __init__(self, location: str, seconds: float = 60.0) -> None:
+        self.location, self.seconds = location, seconds
+        self._system, path = fs.FileSystem.from_uri(location)
         self._path = PurePosixPath(path)
         self._last, self._cost = time.monotonic(), 0.0
 
     @property
     def due(self) -> bool:
-        """Return whether it is time to write a checkpoint."""
+        """Return whether `seconds`, and 20 times the duration of the last write, have passed since the last write or start."""
         return time.monotonic() - self._last > max(self.seconds, SPARING * self._cost)
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replace the file; raise `StorageError` when the storage does not take it."""
-        # In memory first: what torch writes is hashed before it goes to the storage.
+        """Write the state, and replace the old file as a whole; raise `StorageError` if the storage fails."""
+        # In memory first, since the checksum stands before the content.
         started, buffer = time.monotonic(), io.BytesIO()
         torch.save(state, buffer)
         body = buffer.getbuffer()
-        fresh = str(self._path.with_name(f"{self._path.name}.{uuid.uuid4().hex[:8]}.part"))
+        part = str(self._path.with_name(f"{self._path.name}.{uuid.uuid4().hex[:8]}.part"))
         try:
             self._system.create_dir(str(self._path.parent), recursive=True)
-            with self._system.open_output_stream(fresh) as out:
+            with self._system.open_output_stream(part) as out:
                 out.write(zlib.crc32(body).to_bytes(4, "big"))
                 out.write(body)
             if isinstance(self._system, fs.LocalFileSystem):
-                with open(fresh) as written:
+                with open(part) as written:
                     os.fsync(written.fileno())
-            self._system.move(fresh, str(self._path))
+            self._system.move(part, str(self._path))
         except OSError as error:
             with suppress(OSError):
-                self._system.delete_file(fresh)
-            raise StorageError(f"checkpoint {self.place} cannot be written: {error}") from None
+                self._system.delete_file(part)
+            raise StorageError(f"checkpoint {self.location} cannot be written: {error}") from None
         self._last = time.monotonic()
         self._cost = self._last - started
 
     def load(self) -> dict[str, Any] | None:
-        """Return the state; None where there is no file. Raise `StorageError` where it cannot be read, or is damaged: set aside."""
+        """Return the saved state, or None without a file. Raise `StorageError` if the file cannot be read or is damaged; a
+        damaged file is renamed to end in `.damaged`.
+        """
         try:
             with self._system.open_input_stream(str(self._path)) as file:
                 content = file.read()
@@ -81,39 +83,39 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StorageError(f"checkpoint {self.place} cannot be read: {error}") from None
+            raise StorageError(f"checkpoint {self.location} cannot be read: {error}") from None
         damage = f"is damaged ({len(content)} bytes with a wrong checksum). It is now {aside.name}"
         again = "when the sweep is resumed, this trial starts from round 0"
-        raise StorageError(f"checkpoint {self.place} {damage}; {again}")
+        raise StorageError(f"checkpoint {self.location} {damage}; {again}")
 
     def delete(self) -> None:
-        """Remove the file, if it is there and can be removed."""
+        """Delete the file; ignore a missing file and errors of the storage."""
         with suppress(OSError):
             self._system.delete_file(str(self._path))
 
 
 class CheckpointFolder:
-    """A folder of checkpoints by path or URI, perhaps with other files. Raises `UserError` where pyarrow cannot open it."""
+    """The folder of a sweep's checkpoints, at a path or URI. Raise `UserError` if pyarrow cannot open its file system."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, location: str) -> None:
         try:
-            self._system, self._path = fs.FileSystem.from_uri(place)
+            self._system, self._path = fs.FileSystem.from_uri(location)
         except (OSError, ValueError, TypeError) as error:
-            raise UserError(f"checkpoints in {place}: {error}") from None
-        self.place = place
+            raise UserError(f"checkpoints in {location}: {error}") from None
+        self.location = location
 
     def make(self) -> None:
-        """Make the folder and write a test file in it. Raises `UserError` where this fails."""
+        """Create the folder, and write and delete a test file in it. Raise `UserError` if this fails."""
         probe = str(PurePosixPath(self._path, ".suite-sweep"))
         try:
             self._system.create_dir(self._path, recursive=True)
             self._system.open_output_stream(probe).close()
             self._system.delete_file(probe)
         except OSError as error:
-            raise UserError(f"checkpoints in {self.place} cannot be written: {error}") from None
+            raise UserError(f"checkpoints in {self.location} cannot be written: {error}") from None
 
     def clear(self, trial_ids: Container[str]) -> None:
-        """Remove the files of these trials, then the folder if it is empty; what cannot be removed stays."""
+        """Delete the checkpoints of these trials, then a local folder if it is empty. Ignore errors of the storage."""
         with suppress(OSError):
             for file in self._system.get_file_info(
                 fs.FileSelector(self._path, allow_not_found=True)

@@ -1,4 +1,4 @@
-"""What a trial is for and is called, how it stands or ended, all that it measured, and why it failed."""
+"""A trial's kind, id and status, all that it measured, and the reason of its failure."""
 
 import math
 import re
@@ -10,63 +10,63 @@ from trials.scoring.metrics import LAST, score
 
 
 class Status(StrEnum):
-    """How a trial stands: what its reports say while it runs, and how it ended."""
+    """The status of a trial, while it runs or at its end."""
 
     RUNNING = "running"
     FINISHED = "finished"
-    PRUNED = "pruned"  # its entry's scheduler saw that it was behind
-    DIVERGED = "diverged"
-    FAILED = "failed"
-    HALTED = "halted"  # by a fault around it, such as a storage that does not work
+    PRUNED = "pruned"  # stopped early by a scheduler, since other trials were better
+    DIVERGED = "diverged"  # a loss was not finite
+    FAILED = "failed"  # an exception ended it
+    HALTED = "halted"  # stopped by a fault outside the trial, such as storage that does not work
 
 
 ENDINGS = (Status.FINISHED, Status.PRUNED, Status.DIVERGED, Status.FAILED)
-"""How the trial of a sweep ends, in the order in which they are counted for a person."""
+"""The statuses at the end of a sweep's trial, in the order in which summaries count them."""
 
 
 class TrialKind(StrEnum):
-    """What a trial is for. All but searches repeat a search trial with another seed."""
+    """The purpose of a trial. `CONFIRM` and `FINAL` trials repeat a search trial with another seed."""
 
     SEARCH = "search"
-    CONFIRM = "confirm"  # one of the best few configurations, with a further seed of the search's
-    FINAL = "final"  # the best one, with a fresh seed: what leaderboards are made of
-    BATCH = "batch"  # of a fixed list, which no search asked for
+    CONFIRM = "confirm"  # repeats one of the best configurations, to choose the winner
+    FINAL = "final"  # repeats the winner with a fresh seed; leaderboards show these trials
+    BATCH = "batch"  # runs a configuration of a fixed list, without a search
 
 
 REPEATS = {TrialKind.CONFIRM: "c", TrialKind.FINAL: "f"}
-"""Kinds of runs that repeat a search trial, and their letters in trial ids."""
+"""The kinds of trials that repeat a search trial, and their letters in trial ids."""
 _LETTERS = {TrialKind.SEARCH: "s", **REPEATS}
 _INDEX = re.compile(r"-[scf](\d{4,})(?:-\d+)?")
 
 
 def trial_id(search: str, kind: TrialKind, index: int, number: int | None = None) -> str:
-    """Return a trial's name: `1f3a9c0d-s0004` for search trial 4, `1f3a9c0d-f0004-1` for its second final run."""
+    """Return a trial's id: `1f3a9c0d-s0004` for trial 4 of search 1f3a9c0d, `1f3a9c0d-f0004-1` for its second final run."""
     return f"{search}-{_LETTERS[kind]}{index:04d}" + ("" if number is None else f"-{number}")
 
 
 def index_of(trial_id: str) -> int:
-    """Return the index of a search trial by its id, or by that of a run that repeats it."""
+    """Return the index of a search trial, from its own id or the id of a run that repeats it: 4 for `1f3a9c0d-f0004-1`."""
     return int(_INDEX.findall(trial_id)[-1])
 
 
 CHARACTERS = 4000
-"""Characters kept of an exception's text, which is journaled, recorded and shown each time that a trial dies."""
+"""The most characters that are kept of an exception's text, which is journaled, recorded and shown."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def reason(error: str) -> str:
-    """Return the line of a traceback that names the exception, or the last line of another text, without colours."""
+    """Return the line of a traceback that names the exception, or the last line of any other text, without colour codes."""
     text = _COLOUR.sub("", error).strip()
     _, frame, below = text.rpartition('\n  File "')
     for line in below.splitlines()[1:] if frame else ():
-        if not line.startswith(" "):  # as the source below its frame does
+        if not line.startswith(" "):  # lines of source code are indented
             return line
     return text.rpartition("\n")[2]
 
 
 def shortened(error: str) -> str:
-    """Return a text cut to `CHARACTERS`: its two ends, and between them how much is cut. Half surrogate pairs, which JSON
-    cannot hold, are replaced.
+    """Return the first and last `CHARACTERS` / 2 characters of a longer text, and between them how many are cut. Unpaired
+    surrogates, which JSON cannot hold, are replaced.
     """
     error = error.encode(errors="replace").decode()
     half, cut = CHARACTERS // 2, len(error) - CHARACTERS
@@ -76,7 +76,7 @@ def shortened(error: str) -> str:
 
 
 def lost(metric: str, status: Status, not_finite: Collection[str]) -> bool:
-    """Return whether comparisons by a metric count a run as untrained: it diverged, or the metric has no finite mean."""
+    """Return whether a run has the untrained model's score by a metric, since it diverged or the metric is `not_finite`."""
     return status == Status.DIVERGED or metric in not_finite
 
 
@@ -84,17 +84,17 @@ FACTS = (
     *("fingerprint", "execution", "chunk", "halved", "device", "model_note", "data_note"),
     *("own_models", "test_samples"),
 )
-"""The fields of a step's report that describe the whole run."""
+"""The fields of `TrialResult` that describe the whole run, so that each report replaces them."""
 
 
 @dataclass
 class TrialResult:
-    """How a trial stands or ended, and its whole history; also the part of it that a step reports.
+    """A trial's status and all that it measured so far; one step's report has the same type, with the new part alone.
 
-    `history` has one flat dict per evaluation. `intermediates` maps reported rounds to validation scores. `chunk` clients
-    were computed at once (None: all); `halved` has the `round` from which another `chunk` was. Notes say how a third
-    party's module was computed, how a table became samples, and which samples reach nobody. `own_models`: the scored
-    models are the clients'.
+    `history` has one flat dict per evaluation. `intermediates` maps reported rounds to validation scores. `chunk` is the
+    number of clients that were computed at once (None: all), and `halved` the `round` from which it was smaller for lack of
+    memory. Notes say how a third party's module was computed, how a table became samples, and which samples no client
+    holds. `own_models` says whether scores over clients are of the clients' own models.
     """
 
     status: Status = Status.FAILED
@@ -114,17 +114,17 @@ class TrialResult:
 
     @property
     def value(self) -> float | None:
-        """Return the last validation score."""
+        """Return the last validation score; None if there is none."""
         return self.intermediates[max(self.intermediates)] if self.intermediates else None
 
     @property
     def last_round(self) -> int:
-        """Return the round of the last evaluation; 0 where there was none."""
+        """Return the round of the last evaluation; 0 if there was none."""
         return int(self.history[-1]["round"]) if self.history else 0
 
     @property
     def not_finite(self) -> list[str]:
-        """Return the metrics that were not finite in one of the last `LAST` evaluations. Scores are means over these."""
+        """Return the metrics that are not finite in one of the last `LAST` evaluations, so that they have no finite mean."""
         names: set[str] = set()
         for entry in self.history[-LAST:]:
             if entry["round"] > 0:
@@ -132,25 +132,25 @@ class TrialResult:
         return sorted(names)
 
     def last(self, metric: str) -> float | None:
-        """Return the last finite value of a metric; None where there is none."""
+        """Return the last finite value of a metric; None if it has none."""
         values = [entry.get(metric, math.nan) for entry in reversed(self.history)]
         return next(filter(math.isfinite, values), None)
 
     def lost(self, metric: str) -> bool:
-        """Return whether comparisons by a metric count it as the untrained model."""
+        """Return whether the run has the untrained model's score by a metric, as it diverged or has no finite mean."""
         return lost(metric, self.status, self.not_finite)
 
     def score(self, metric: str) -> float:
-        """Return the mean of a metric over the last evaluations; of a run that is lost, the untrained model's value."""
+        """Return the mean of a metric over the last `LAST` evaluations; for a run that is `lost`, the untrained model's value."""
         return score(self.history, metric, self.lost(metric))
 
     def tested(self, task: str) -> float | None:
-        """Return the score by which a task ranks it, on test data; None where there is none."""
+        """Return the run's score on test data by a task's metric, such as "accuracy"; None if it was not measured."""
         value = self.score(f"test_{task}") if self.history else math.nan
         return value if math.isfinite(value) else None
 
     def add(self, news: "TrialResult") -> None:
-        """Add a step's report. A history that begins at round 0 replaces the old one, since the trial began again."""
+        """Add a step's report `news`. If it begins at round 0, the trial began again, and the old history is dropped."""
         if news.history and news.history[0]["round"] == 0:
             self.history.clear()
             self.intermediates.clear()

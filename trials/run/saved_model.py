@@ -1,8 +1,7 @@
-"""The models that a run ends with, in a folder: plain state dicts, and a card that says what they are.
+"""The final models of a run, saved in a folder as plain state dicts, with a card that describes them.
 
-`model.pt` is the server's, `clients.pt` the clients' own, stacked, where the method has them. Each is a
-state dict as `torch.save` writes it: names to tensors, which `torch.load(..., weights_only=True)` gives
-back without this package.
+`model.pt` is the server's model, `clients.pt` the clients' own models, stacked, if the method has them. Each file is a
+state dict as `torch.save` writes it, which `torch.load(..., weights_only=True)` reads without this package.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ CARD, SERVER, CLIENTS = "model.json", "model.pt", "clients.pt"
 
 
 class ModelCard(BaseModel):
-    """The description of a saved model. `scores` are the ranked model's at its end; `code` is the SHA-256 of third-party code."""
+    """The description of a saved model. `scores` are the final ones; `code` is the SHA-256 of its third-party code, if any."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -47,7 +46,7 @@ class ModelCard(BaseModel):
     code: str | None = None
 
     def model(self) -> Model:
-        """Return the model that the weights are of."""
+        """Return the model whose weights are saved."""
         s = self.spec.settings
         loss, architecture = losses.resolve(s.loss, self.metric), models.parse(self.spec.model)
         return Model(architecture, self.shape, self.classes, loss, s.dtype == "bf16", s.buffers)
@@ -55,7 +54,7 @@ class ModelCard(BaseModel):
 
 @dataclass
 class SavedModel:
-    """The final models of a run as state dicts, where the method has them; clients' are stacked, (n, ...)."""
+    """The final models of a run as state dicts. The clients' own models are stacked, (n, ...). A missing model is None."""
 
     card: ModelCard
     server: Values | None
@@ -63,7 +62,7 @@ class SavedModel:
 
     @classmethod
     def of(cls, spec: TrialSpec, simulation: Simulation) -> Self:
-        """Return the models that a simulation has at its end, with their card."""
+        """Return the models of a finished simulation, with their card."""
         fed, data, last = simulation.fed, simulation.fed.data.dataset, simulation.history[-1]
         scored, personal = list(simulation.scored().values()), simulation.personal()
         if isinstance(scored[0], Devices):
@@ -72,15 +71,15 @@ class SavedModel:
         for name, value in last.items():
             if name.startswith(("test_", "val_")) and math.isfinite(value):  # JSON has no NaN
                 scores[name] = value
-        about = {"shape": data.shape, "classes": data.classes, "metric": data.task.metric}
+        facts = {"shape": data.shape, "classes": data.classes, "metric": data.task.metric}
         code = next(iter(plugins.hashes(*spec.scenario.model_code).values()), None)
-        card = ModelCard(spec=spec, **about, scores=scores, code=code)
-        # Where devices are ranked, a mean model that is scored beside them stands for a server's.
+        card = ModelCard(spec=spec, **facts, scores=scores, code=code)
+        # Without a server the devices are ranked; a mean model scored beside them is saved as the server's.
         server = next((model for model in scored if isinstance(model, torch.Tensor)), None)
         return cls(card, _state_dict(fed.model, server), _state_dict(fed.model, personal))
 
     def files(self, folder: Path) -> None:
-        """Write the files into a folder that is there, the card last: without it there is no model."""
+        """Write the files into an existing folder. The card is last, so that a folder with a card is complete."""
         for name in (CARD, SERVER, CLIENTS):
             (folder / name).unlink(missing_ok=True)
         for name, tensors in ((SERVER, self.server), (CLIENTS, self.clients)):
@@ -89,34 +88,34 @@ class SavedModel:
         (folder / CARD).write_text(self.card.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def module(self, client: int | None = None) -> TrainedModel:
-        """Return the server's model, or a client's own; raise `UserError` where there is none."""
-        from trials.models.torch_modules import TrainedModel  # a class of torch's
+        """Return the server's model, or a client's own model, as a torch module; raise `UserError` if it was not saved."""
+        from trials.models.torch_modules import TrainedModel  # imports torch
 
         clients, tensors, what = self.clients or {}, self.server, "server model"
         n = min(map(len, clients.values()), default=0)
         if client is not None:
-            what, there = f"model of client {client}", 0 <= client < n
-            tensors = {name: rows[client] for name, rows in clients.items()} if there else None
+            what, saved = f"model of client {client}", 0 <= client < n
+            tensors = {name: rows[client] for name, rows in clients.items()} if saved else None
         if tensors is None:
             raise UserError(f"{self.card.spec.algorithm} has no {what}; it keeps {n} clients' own")
         return TrainedModel(self.card.model(), tensors)
 
 
 def _state_dict(model: Model, w: Tensor | None) -> Values | None:
-    """Return weights (d,), or (n, d), and the running statistics by name, on the CPU and each in memory of its own."""
+    """Return weights (d,) or (n, d), and BatchNorm's running statistics, as named tensors on the CPU that share no memory."""
     if w is None:
         return None
     w = w.detach().cpu()
     tensors = {name: view.clone() for name, view in model.views(w).items()}
-    if model.statistics is not None:  # the server's, which all clients are evaluated with
+    if model.statistics is not None:  # the server's, with which clients are evaluated, too
         for name, value in model.statistics.evaluating(w).items():
             tensors[name] = value.expand((*w.shape[:-1], *value.shape)).clone()
     return tensors
 
 
 def read(folder: Path, model: str | None = None) -> SavedModel:
-    """Return the models in a folder. Raises `UserError` where none can be read. If the model is third-party code, the
-    caller must name this code as `model`, and it must be unchanged.
+    """Return the models in a folder. Raise `UserError` if they cannot be read. A model of third-party code is read only if the
+    caller names the code by `model`, as in `my.py:make`, and the code has not changed.
     """
     what, path = f"saved model {folder}", folder / CARD
     try:
@@ -126,26 +125,26 @@ def read(folder: Path, model: str | None = None) -> SavedModel:
         raise UserError(f"saved model {path} cannot be read: {reason}") from None
     for name in card.spec.scenario.model_code:
         if model is None:
-            way = "read it, and name it, as in load_model(folder, model='my.py:make')"
-            raise UserError(f"{what} needs code of others, {name}: {way}")
+            way = "check it, and name it, as in load_model(folder, model='my.py:make')"
+            raise UserError(f"{what} needs third-party code, {name}: {way}")
         spec = card.spec.model_copy(update={"model": models.canonical(model)})
         card = card.model_copy(update={"spec": spec})
         plugins.refuse_changed({spec.model: card.code}, what)
     server, clients = _loaded(card, folder / SERVER), _loaded(card, folder / CLIENTS)
     if server is None and clients is None:
-        raise UserError(f"{what}: the models that its run ranked are missing")
+        raise UserError(f"{what}: both {SERVER} and {CLIENTS} are missing")
     return SavedModel(card, server, clients)
 
 
 def _loaded(card: ModelCard, path: Path) -> Values | None:
-    """Return the state dict in a file, None without a file; raise `UserError` where it does not fit the card's model."""
+    """Return the state dict in a file, None without a file; raise `UserError` if its names or shapes are not the model's."""
     if not path.exists():
         return None
     model, rows = card.model(), int(path.name == CLIENTS)
     shapes = {slot.name: slot.shape for slot in model.layout}
     shapes |= {name: tuple(value.shape) for name, value in model.network.tracked.items()}
     fits = False
-    with suppress(Exception):  # whatever torch's reader, which runs nothing, comes across
+    with suppress(Exception):  # any error of torch on a damaged file, of which no code runs
         tensors: Values = torch.load(path, weights_only=True, map_location="cpu")
         fits = shapes == {name: tuple(value.shape[rows:]) for name, value in tensors.items()}
     if not fits:

@@ -1,6 +1,6 @@
-"""The loop around a federation: rounds, evaluations, counters, checkpoints, divergence.
+"""The loop of a federated run: rounds, evaluations, counters, checkpoints and divergence.
 
-An evaluation says what models are worth: on pooled samples, over the clients, and after each client's own training.
+An evaluation scores models on the pooled samples, over the clients, and after fine-tuning on each client.
 """
 
 import math
@@ -27,15 +27,15 @@ from trials.scoring.metrics import LABELWISE, LAST, PERSONAL, Task
 from trials.scoring.scores import MEASURES
 
 Array = npt.NDArray[Any]
-BLOCK = 64  # clients that are tested, and before that fine-tuned, at a time
-OUTPUTS = 512  # samples whose outputs are computed at a time
+BLOCK = 64  # clients that are fine-tuned and tested at a time
+OUTPUTS = 512  # samples whose logits are computed at a time
 
 
 class Simulation:
-    """One federated run: an algorithm, a federation, and the loop that evaluates on the way.
+    """One federated run: an algorithm, a federation, and the loop over rounds and evaluations.
 
-    `history` holds one flat dict an evaluation, round 0 (the untrained model) first; counters are cumulative. No test
-    sample decides whether it has `diverged`.
+    `history` holds one flat dict for each evaluation, first that of round 0, the untrained model. Counters are cumulative.
+    Whether the run has `diverged` is decided without test samples.
     """
 
     @contained()
@@ -52,28 +52,28 @@ class Simulation:
 
     @property
     def task(self) -> Task:
-        """Return what the run is judged by."""
+        """Return the task, with the metric by which the run is ranked."""
         return self.fed.data.dataset.task.by(self.fed.settings.metric)
 
     @property
     def finished(self) -> bool:
-        """Return whether all rounds are done, or the run has diverged."""
+        """Return whether all rounds are done or the run has diverged."""
         return self.diverged or self.fed.round >= self.fed.settings.rounds
 
     def evaluations(self) -> Iterator[dict[str, float]]:
-        """Run the remaining rounds, and yield each evaluation: the loop of every run."""
+        """Run the remaining rounds, and yield each evaluation as a flat dict."""
         while not self.finished:
             yield self.advance()
 
     @contained()
     def advance(self) -> dict[str, float]:
-        """Run up to the next evaluation; return it. Raises `UserError` where state or models have wrong shapes."""
+        """Run up to the next evaluation and return it. Raise `UserError` if the algorithm returns a wrong shape."""
         fed = self.fed
         started, first = time.perf_counter(), fed.round
         while not self.finished:
             fed.begin(fed.round + 1)
             lr, before = fed.settings.rate(self.algorithm.lr, fed.round), self.state.get("w")
-            # A w of another shape would be broadcast somewhere later, and say nothing.
+            # A w of another shape could be broadcast later without an error.
             self.state = hook(replace(self.algorithm, lr=lr), "round", dict, self.state, fed)
             after: Any = self.state.get("w", before)
             if before is not None and after.shape != before.shape:
@@ -88,24 +88,25 @@ class Simulation:
         return self.history[-1]
 
     def _evaluation(self) -> dict[str, float]:
-        """Return the scores of the models that the algorithm names; those of the ranked model have no prefix."""
+        """Return a new entry of `history`; scores have their model's name as a prefix, except those of the ranked model."""
         started, fed = time.perf_counter(), self.fed
         (_, ranked), *others = self.scored().items()
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
         for name, model in others:
             entry |= _on_parts(fed, model, f"{name}_")
-        own = hook(self.algorithm, "measured", dict, self.state, fed)
+        measured = hook(self.algorithm, "measured", dict, self.state, fed)
         where = written(self.algorithm)
         later = {*fed.counters, "train_loss", "round_seconds", "evaluation_seconds"}
-        if taken := own.keys() & {*entry, *later}:
-            raise UserError(f"{where}: measured() gives {', '.join(taken)}, as a run itself does")
-        entry |= own
+        if reserved := measured.keys() & {*entry, *later}:
+            names = ", ".join(reserved)
+            raise UserError(f"{where}: measured() gives {names}, as a run itself does")
+        entry |= measured
         for name, value in entry.items():
             check_recorded(f"{where}: its metric", name, value, int | float)
         if not self.diverged:
-            # By validation, since no test sample decides anything.
+            # Not by the test loss: test samples may decide nothing about a run.
             loss = entry.get("val_loss", 0.0)
-            if "val_loss" not in entry and self.finished:  # else the next training loss tells
+            if "val_loss" not in entry and self.finished:  # before, the next training loss tells
                 loss = _scores(fed, ranked, fed.data.train)["loss"]
             self.diverged = not math.isfinite(loss)
         if fed.train_loss is not None:
@@ -116,7 +117,7 @@ class Simulation:
         return {**entry, **fed.counters}
 
     def scored(self) -> Scored:
-        """Return what is evaluated, the ranked model first; raise `UserError` for anything but models of d weights."""
+        """Return the models to evaluate, the ranked one first; raise `UserError` unless (d,), or (k, d) for `Devices`."""
         models: Scored = hook(self.algorithm, "scored", dict, self.state, self.fed)
         for name, model in models.items():
             several, d = isinstance(model, Devices), self.fed.d
@@ -128,7 +129,7 @@ class Simulation:
         return models
 
     def personal(self) -> Tensor | None:
-        """Return the clients' own models; raise `UserError` where they are not one of each client."""
+        """Return the clients' own models (n, d), or None if the algorithm has none; raise `UserError` for another shape."""
         fed, kind = self.fed, torch.Tensor | None
         models: Tensor | None = hook(self.algorithm, "personal", kind, self.state, fed)
         if models is not None and models.shape != (fed.n, fed.d):
@@ -137,14 +138,16 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return mean scores over the clients, of the ranked model, or of the clients' own models where these are ranked
-        or judged. The evaluations that scores average also have the spread, and the mean over clients that training never
-        sees. The first and last also have the scores after fine-tuning.
+        """Return scores over the clients, of their own models if these are ranked, else of the ranked model.
+
+        Only round 0 and the last `LAST` evaluations have them: mean, worst tenth and spread over clients, and the mean over
+        clients that never train. Round 0 and the last round also have the scores after fine-tuning. If the setting `metric`
+        is "personal", each evaluation has the mean scores of the clients' own models on test and validation samples.
         """
         fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
-        ended, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap
+        first_or_last, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap
         left = -(-fed.settings.rounds // gap) - -(-fed.round // gap)  # evaluations that follow
-        counts = ended or left < LAST
+        counts = first_or_last or left < LAST
         if not (counts or judged):
             return {}
         models = ranked if isinstance(ranked, torch.Tensor) else None
@@ -157,10 +160,10 @@ class Simulation:
             return {}
         metric, tests, entry = data.dataset.task.metric, data.client_tests, dict[str, float]()
         if models is not None and tests is not None:
-            each = _each_scored(fed, models, tests)
-            entry[f"test_{metric}{PERSONAL}"] = float(each.mean())
+            scores = _each_scored(fed, models, tests)
+            entry[f"test_{metric}{PERSONAL}"] = float(scores.mean())
             if counts:
-                entry |= _unevenness(fed, f"test_{metric}", each)
+                entry |= _unevenness(fed, f"test_{metric}", scores)
             if judged and data.client_vals is not None:
                 validated = _each_scored(fed, models, data.client_vals)
                 entry[f"val_{metric}{PERSONAL}"] = float(validated.mean())
@@ -168,25 +171,25 @@ class Simulation:
             unseen = _each_scored(fed, ranked, data.unseen_tests)
             entry[f"test_{metric}_unseen"] = float(unseen.mean())
         epochs = fed.settings.fine_tune
-        if ended and epochs and models is not None and tests is not None:
+        if first_or_last and epochs and models is not None and tests is not None:
             lr = fed.settings.rate(self.algorithm.lr, max(1, fed.round))
             tuned = partial(fed.fine_tune, lr=lr, epochs=epochs)
-            each, name = _each_scored(fed, models, tests, tuned), f"test_{metric}_fine_tuned"
-            entry |= {name: float(each.mean()), **_unevenness(fed, name, each)}
+            scores, name = _each_scored(fed, models, tests, tuned), f"test_{metric}_fine_tuned"
+            entry |= {name: float(scores.mean()), **_unevenness(fed, name, scores)}
         return entry
 
     def save(self) -> dict[str, Any]:
-        """Return everything that survives a round, as tensors, numbers and strings only."""
+        """Return all that the next round needs, as nested dicts of tensors, numbers and strings."""
         tensors: dict[str, Tensor] = {}
         rows: dict[str, dict[str, Tensor | None]] = {}
         for name, value in {**self.state, **self.fed.kept}.items():
-            kept: Any = value.values if isinstance(value, ClientRows) else value
-            # On the host, without the rest of its storage, which would be written too.
-            kept = None if kept is None else kept.to("cpu", copy=True)
+            tensor: Any = value.values if isinstance(value, ClientRows) else value
+            # A copy on the host, since torch.save would write a view's whole storage.
+            tensor = None if tensor is None else tensor.to("cpu", copy=True)
             if isinstance(value, ClientRows):
-                rows[name] = {"slot": value.slot, "values": kept}
+                rows[name] = {"slot": value.slot, "values": tensor}
             else:
-                tensors[name] = kept
+                tensors[name] = tensor
         return {
             "tensors": tensors,
             "rows": rows,
@@ -199,13 +202,13 @@ class Simulation:
         }
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Continue from what `save` gave; the rest of the run equals an uninterrupted one."""
+        """Restore the state that `save` returned, so that the run continues with the same bits as without a break."""
         for name, table in saved["rows"].items():
             rows = self.fed.kept.get(name) or self.state[name]
             rows.slot, rows.values = table["slot"].clone(), table["values"]
         for name, tensor in saved["tensors"].items():
-            at = self.state[name].device if name in self.state else self.fed.device
-            self.state = {**self.state, name: tensor.to(at)}
+            device = self.state[name].device if name in self.state else self.fed.device
+            self.state = {**self.state, name: tensor.to(device)}
         self.fed.round, self.diverged = saved["round"], saved["diverged"]
         self.fed.halved, self.fed.counters = saved["halved"], dict(saved["counters"])
         self.history = list(map(dict, saved["history"]))
@@ -213,23 +216,20 @@ class Simulation:
             self.fed.model.statistics.server = saved["statistics"]
 
 
-# On pooled samples
-
-
 def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return a model's scores on samples; of several devices' models the weighted mean, the worst and the best."""
+    """Return a model's scores on samples `ids`; for `Devices` weighted means, and the extremes of "accuracy" or "mse"."""
     if isinstance(model, torch.Tensor):
         return {k: float(v) for k, v in fed.evaluate(model, ids).items()}
-    each = fed.evaluate(model.models, ids)
-    scores = {k: float(v @ model.weights.to(v)) for k, v in each.items()}
+    by_model = fed.evaluate(model.models, ids)
+    scores = {k: float(v @ model.weights.to(v)) for k, v in by_model.items()}
     metric = fed.data.dataset.task.metric
-    scores[f"{metric}_min"] = float(each[metric].min())
-    scores[f"{metric}_max"] = float(each[metric].max())
+    scores[f"{metric}_min"] = float(by_model[metric].min())
+    scores[f"{metric}_max"] = float(by_model[metric].max())
     return scores
 
 
 def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dict[str, float]:
-    """Return a model's scores on test, on validation, and where asked on training samples: `test_accuracy`, ..."""
+    """Return scores on test, validation and, with the setting `score_training`, training samples, such as `test_accuracy`."""
     entry: dict[str, float] = {}
     parts = {"test": fed.data.test, "val": fed.data.val}
     if fed.settings.score_training:
@@ -239,17 +239,17 @@ def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dic
             values = _scores(fed, model, ids) | _labelwise(fed, model, ids)
             for metric, value in values.items():
                 entry[f"{prefix}{part}_{metric}"] = value
-    if (name := f"{prefix}train_loss") in entry:  # a round's `train_loss` is its local training's
+    if (name := f"{prefix}train_loss") in entry:  # `train_loss` is the loss of local training
         entry[f"{prefix}global_train_loss"] = entry.pop(name)
     return entry
 
 
 def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return the study's `metric` if it is no mean over samples, else {}; of several devices' models the weighted mean."""
+    """Return macro F1, balanced accuracy or AUC on the samples `ids`, if ranked, else {}; for `Devices` the weighted mean."""
     name = fed.data.dataset.task.by(fed.settings.metric).metric
     if name not in LABELWISE:
         return {}
-    if not fed.model.one_by_one:  # as means over samples are computed
+    if not fed.model.one_by_one:  # in the same batches as the means over samples
         ids = randomness.generator("evaluation").permutation(ids)
     if isinstance(model, torch.Tensor):
         model = Devices(model[None], torch.ones(1))
@@ -260,11 +260,8 @@ def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str
     return {name: value}
 
 
-# Over the clients
-
-
 def refuse_personal(data: FederatedData, model: Model) -> None:
-    """Raise `UserError` where no client can be tested by itself, as metric `personal` asks."""
+    """Raise `UserError` if clients cannot be tested one by one, which the metric `personal` needs."""
     if not model.one_by_one or data.client_tests is None:
         needs = "samples that are scored one by one, and labels or owners that say whose they are"
         raise UserError(f"metric personal needs {needs}: use metric pooled")
@@ -276,26 +273,28 @@ def _each_scored(
     tests: ClientTests,
     tuned: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Array:
-    """Return each client's score on its own test samples, with its row of `models` (n, d) or one model (d,), first `tuned` if given."""
-    metric, each = fed.data.dataset.task.metric, np.zeros(len(tests.clients))
+    """Return the score of each client in `tests` on its own test samples, by its row of `models` (n, d) or the model (d,).
+    `tuned(ids, w)` returns fine-tuned weights to be scored instead.
+    """
+    metric, scores = fed.data.dataset.task.metric, np.zeros(len(tests.clients))
     if models.dim() == 1 and tuned is None:
         return tests.shares @ np.array([_scores(fed, models, ids)[metric] for ids in tests.groups])
     models = models.expand(fed.n, -1)
-    for first in range(0, len(each), BLOCK):
+    for first in range(0, len(scores), BLOCK):
         block = slice(first, first + BLOCK)
         ids, shares = torch.from_numpy(tests.clients[block]), tests.shares[block]
         w = models[ids.to(models.device)]
         w = w if tuned is None else tuned(ids, w)
         for group in np.flatnonzero(shares.any(0)):
-            who = np.flatnonzero(shares[:, group])
-            rows = w[torch.from_numpy(who).to(w.device)]
-            scores = fed.evaluate(rows, tests.groups[group])[metric].cpu().numpy()
-            each[block][who] += shares[who, group] * scores
-    return each
+            members = np.flatnonzero(shares[:, group])
+            rows = w[torch.from_numpy(members).to(w.device)]
+            group_scores = fed.evaluate(rows, tests.groups[group])[metric].cpu().numpy()
+            scores[block][members] += shares[members, group] * group_scores
+    return scores
 
 
-def _unevenness(fed: Federation, name: str, each: Array) -> dict[str, float]:
-    """Return the mean of the worst tenth of the clients' scores, at least one, and their standard deviation."""
-    ascending, tenth = np.sort(each), math.ceil(len(each) / 10)
+def _unevenness(fed: Federation, name: str, scores: Array) -> dict[str, float]:
+    """Return `{name}_worst10`, the mean of the worst tenth of clients' scores, and `{name}_spread`, their deviation."""
+    ascending, tenth = np.sort(scores), math.ceil(len(scores) / 10)
     worst = ascending[:tenth] if fed.data.dataset.task.sign > 0 else ascending[-tenth:]
-    return {f"{name}_worst10": float(worst.mean()), f"{name}_spread": float(each.std())}
+    return {f"{name}_worst10": float(worst.mean()), f"{name}_spread": float(scores.std())}

@@ -1,4 +1,4 @@
-"""One trial, as data: its scenario, everything that decides its numbers, and how a process is to run it."""
+"""The specification of a trial: its scenario, all that determines its numbers, and how a process shall run it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ SPELLING = {
     "model": models.canonical,
     "heterogeneity": lambda level: heterogeneity.parse(level).name,
 }
-"""Functions that return the canonical spelling of a part of a scenario; they raise `UserError` for unknown names."""
+"""For each part of a scenario the function that returns its canonical spelling, or raises `UserError` for an unknown name."""
 
 
 class Scenario(NamedTuple):
-    """Data set, model and heterogeneity level, in this order."""
+    """The learning problem of a trial: the names of a data set, a model and a heterogeneity level."""
 
     dataset: str
     model: str
@@ -32,28 +32,28 @@ class Scenario(NamedTuple):
 
     @classmethod
     def of(cls, named: Any) -> Self:
-        """Return the scenario that something names: files and records have its three parts as attributes."""
+        """Return the scenario of an object with attributes `dataset`, `model` and `heterogeneity`, such as a `TrialSpec`."""
         return cls(named.dataset, named.model, named.heterogeneity)
 
     @classmethod
     def canonical(cls, dataset: str, model: str, heterogeneity: str) -> Self:
-        """Return it with the canonical spelling of each part; raise `UserError` for the first unknown one."""
+        """Return the scenario with the canonical spelling of each part; raise `UserError` for the first unknown name."""
         names = dataset, model, heterogeneity
         return cls(*(spell(name) for spell, name in zip(SPELLING.values(), names, strict=True)))
 
     @property
     def code(self) -> list[str]:
-        """Return the names that may load third-party code."""
+        """Return the scenario's names, any of which may load third-party code."""
         return [self.dataset, *self.model_code, *split_top(self.heterogeneity, "+")]
 
     @property
     def model_code(self) -> list[str]:
-        """Return the model's name where it loads third-party code. torchvision is a dependency and does not count."""
-        others = plugins.named(self.model) and not self.model.startswith(TORCHVISION)
-        return [self.model] if others else []
+        """Return the model's name in a list if it loads third-party code, else []. torchvision does not count as such."""
+        third_party = plugins.named(self.model) and not self.model.startswith(TORCHVISION)
+        return [self.model] if third_party else []
 
     def names(self) -> dict[str, Any]:
-        """Return the parts by name, as files and records hold them."""
+        """Return a dict of the three parts, by the keys of files and records."""
         return self._asdict()
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Scenario(NamedTuple):
 
 
 class TrialSpec(BaseModel):
-    """The whole input of a run: equal specs give equal bits on equal machines and versions."""
+    """The whole input of a run. Equal specs give equal bits on equal machines with equal library versions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -75,33 +75,33 @@ class TrialSpec(BaseModel):
 
     @property
     def task(self) -> Task:
-        """Return the task, with the metric that it is judged by."""
+        """Return the data set's task, with the metric by which the run is ranked."""
         return datasets.parse(self.dataset).task.by(self.settings.metric)
 
     @property
     def scenario(self) -> Scenario:
-        """Return its data set, model and level."""
+        """Return the data set, model and heterogeneity level."""
         return Scenario.of(self)
 
     @property
     def code(self) -> list[str]:
-        """Return its names; some may load third-party code."""
+        """Return the names of algorithm, data set, model and level parts, any of which may load third-party code."""
         return [self.algorithm, *self.scenario.code]
 
     def configured(self) -> Algorithm:
-        """Return the algorithm with its hyperparameters; raise `UserError` when it refuses a setting."""
+        """Return the algorithm with its hyperparameters; raise `UserError` if it does not support a setting or the level."""
         cls = algorithms.resolve(self.algorithm)
         refuse(self.algorithm, cls, self.settings, self.heterogeneity)
         return cls.configured(self.params)
 
     @property
     def dataset_key(self) -> str:
-        """Return the key of the loaded data set."""
+        """Return a text that is equal for specs with the same samples and the same test part."""
         return f"{self.dataset}|{self.settings.data_seed}|{self.settings.clients}"
 
     @property
     def data_key(self) -> str:
-        """Return the key of the data set partitioned to clients."""
+        """Return a text that is equal for specs with the same samples at the same clients."""
         level = heterogeneity.parse(self.heterogeneity).dealing
         s = self.settings
         return f"{self.dataset_key}|{level}|{s.val_fraction}|{s.partition_seed}"
@@ -110,46 +110,46 @@ class TrialSpec(BaseModel):
 def canonical(
     algorithm: str, params: dict[str, Any], scenario: Scenario, settings: Settings, seed: int
 ) -> TrialSpec:
-    """Return a spec in canonical spelling, with all params; raise `UserError` for the first thing that is wrong."""
+    """Return a spec with canonical names and all hyperparameters; raise `UserError` for an unknown name or a wrong value."""
     configured = algorithms.resolve(algorithm).configured(params)
     names = {"algorithm": algorithms.canonical(algorithm), **Scenario.canonical(*scenario).names()}
     return TrialSpec(**names, params=configured.params(), settings=settings, seed=seed)
 
 
 def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "iid") -> None:
-    """Raise `UserError` when an algorithm cannot honour one of the settings, or the level."""
-    asked = _asked(settings, level)
+    """Raise `UserError` if an algorithm does not support one of the settings, or the level."""
+    conditions = _conditions(settings, level)
     for setting, reason in cls.unsupported.items():
-        if setting in asked:
-            raise UserError(f"{name} cannot run with {asked[setting]}: {reason}")
+        if setting in conditions:
+            raise UserError(f"{name} cannot run with {conditions[setting]}: {reason}")
     for setting in ("optimizer", "keep_moments"):
-        if setting in asked and not vars(cls).get("any_optimizer"):
+        if setting in conditions and not vars(cls).get("any_optimizer"):
             reason = "its own class does not say any_optimizer, so its steps are SGD's"
-            raise UserError(f"{name} cannot run with {asked[setting]}: {reason}")
+            raise UserError(f"{name} cannot run with {conditions[setting]}: {reason}")
 
 
-def _asked(settings: Settings, level: str) -> dict[str, str]:
-    """Return in words what is unusual in settings and level, by the keys of `Algorithm.unsupported`."""
+def _conditions(settings: Settings, level: str) -> dict[str, str]:
+    """Return the keys of `Algorithm.unsupported` that apply to settings and level, each with its text for messages."""
     uneven = heterogeneity.parse(level).changes_work
-    asked = {"system": f"{level}, where devices do unequal work"} if uneven else {}
+    conditions = {"system": f"{level}, where devices do unequal work"} if uneven else {}
     for key, value in settings.model_dump().items():
         keys = [key] if value != Settings.model_fields[key].default else []
-        asked |= dict.fromkeys([*keys, f"{key}={value}"], f"{key}={value}")
-    return asked
+        conditions |= dict.fromkeys([*keys, f"{key}={value}"], f"{key}={value}")
+    return conditions
 
 
 def away(cls: type[Algorithm], settings: Settings, level: str) -> str:
-    """Return in words what settings and a level lack of the experiments of the algorithm's paper; "" for nothing."""
-    asked = _asked(settings, level)
-    return "; ".join(reason for key, reason in cls.home.items() if key not in asked)
+    """Return the conditions of the paper's own experiments (`Algorithm.home`) that settings and level lack; "" if none."""
+    conditions = _conditions(settings, level)
+    return "; ".join(reason for key, reason in cls.home.items() if key not in conditions)
 
 
 def outside(cls: type[Algorithm], settings: Settings) -> str:
-    """Return in words which settings are not those that the algorithm's paper assumes; "" where all are."""
+    """Return the settings that differ from what the algorithm's paper assumes (`Algorithm.requires`), in words; "" if none."""
     reasons = []
-    for key, (value, reason) in cls.requires.items():
-        if (asked := getattr(settings, key)) != value:
-            reasons.append(f"{key} is {asked}, its paper's {value}: {reason}")
+    for key, (assumed, reason) in cls.requires.items():
+        if (value := getattr(settings, key)) != assumed:
+            reasons.append(f"{key} is {value}, its paper's {assumed}: {reason}")
     return "; ".join(reasons)
 
 
@@ -159,10 +159,10 @@ PACK = "pack"  # the one key of Tune's `config`
 @with_config(ser_json_inf_nan="constants")
 @dataclass(frozen=True)
 class TrialConfig:
-    """One trial to run, and how: what Ray Tune hands to the process of a trial.
+    """A trial to run, and how to run it, as Ray Tune sends it to a worker process.
 
-    `stops` are rounds at which a scheduler decides. `memory_budget` (bytes) is for clients that are computed at once,
-    `members` how many trials its process has at most, `need` what Ray sets aside for it.
+    `stops` are the rounds after which a scheduler may end the trial. `memory_budget` is the limit in bytes for clients that
+    are computed at once, `members` the most trials of one process, and `need` the resources that Ray reserves.
     """
 
     trial: TrialSpec
@@ -180,10 +180,10 @@ _PACK = TypeAdapter(dict[str, TrialConfig])
 
 
 def packed(configs: Mapping[str, TrialConfig]) -> dict[str, str]:
-    """Return Tune's `config` of trials by id: one string, since Tune copies, flattens and prints what is in it."""
+    """Return Ray Tune's `config` for trials by id: one string, since Tune copies and prints all values of a config."""
     return {PACK: _PACK.dump_json(dict(configs), exclude_defaults=True).decode()}
 
 
 def unpacked(config: Mapping[str, Any]) -> dict[str, TrialConfig]:
-    """Read Tune's `config`."""
+    """Return the trials, by id, of a `config` that `packed` made."""
     return _PACK.validate_json(config[PACK])

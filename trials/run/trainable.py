@@ -1,4 +1,4 @@
-"""A trial, or a pack of trials, as a Ray Tune trainable whose actor is reused for the next one."""
+"""A Ray Tune trainable that runs one trial or a pack of trials; its actor is reused for further ones."""
 
 import gc
 import math
@@ -20,22 +20,23 @@ from trials.run.spec import PACK, TrialConfig, TrialSpec, unpacked
 from trials.run.trial import RunningPack, load_dataset, partition_data
 
 REPORTS = "reports"
-"""The key, in a step's result, of the new part of each trial's `TrialResult`, by id."""
+"""The key in a step's result under which the reports (`TrialResult`) of a pack's trials stand, by trial id."""
 STATE = "state.pt"  # the file in the folder of one of Tune's checkpoints
-KEPT = 16  # partitions that an actor keeps. A partition is indices; its samples are shared
+KEPT = 16  # partitions that an actor keeps; each is indices only, since they share the samples
 
 
 class FederatedTrial(tune.Trainable):
     """A pack of one or more trials of a sweep, or one trial in a search by a user's script (`suite.trainable`).
 
-    In a sweep Tune's `config` is `trials.run.spec.packed`, and no exception leaves a step: it would cost the actor. In a
-    script's search `asked` makes the `TrialConfig` of Tune's `config`. A step returns the next evaluation, flat, with
-    `status` and `val_score`: the mean of the last three validation scores, or the task's worst if the run diverged.
+    In a sweep Tune's `config` is made by `trials.run.spec.packed`. No exception leaves a step, since Tune would end the
+    actor. In a user's script the function `asked` turns Tune's `config` into a `TrialConfig`. A step then returns the next
+    evaluation as a flat dict, with `status` and `val_score`. The latter is the mean of the last three validation scores, or
+    the task's worst value if the run diverged.
     """
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory | None:
-        """Return the resources that Ray sets aside for a pack: those of the first of its trials."""
+        """Return the resources that Ray reserves for a pack, which are those of its first trial; None in a user's script."""
         if PACK not in config:
             return None
         first, *_ = unpacked(config).values()
@@ -49,11 +50,11 @@ class FederatedTrial(tune.Trainable):
         asked: Callable[[Mapping[str, Any]], TrialConfig] | None = None,
         data_root: str | None = None,
     ) -> None:
-        """Set what all trials of the actor share, and the first of them. `datasets` are by `TrialSpec.dataset_key`,
-        perhaps in Ray's object store, `sources` what is in third parties' files by their paths.
+        """Prepare the actor and its first trials. `datasets` holds loaded data sets, or references in Ray's object store, by
+        `TrialSpec.dataset_key`; `sources` holds the contents of third-party files by path.
         """
-        import_module("torch")  # two seconds of the actor's start, not of its first trial
-        gc.freeze()  # else Python looks for garbage in all that torch is: a fifteenth of a trial
+        import_module("torch")  # so that its two seconds do not count for the first trial
+        gc.freeze()  # else garbage collection walks all of torch's objects: 1/15 of a trial's time
         for path, content in (sources or {}).items():
             plugins.supply(path, content)
         self._datasets, self._asked, self._data_root = dict(datasets or {}), asked, data_root
@@ -61,7 +62,7 @@ class FederatedTrial(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take over another trial, or pack; data that are already partitioned stay."""
+        """Replace the actor's trials by those of a new config, and keep partitioned data. Return True, as Tune expects."""
         configs = {"": self._asked(new_config)} if self._asked else unpacked(new_config)
         self._running = RunningPack(configs, self._partitioned)
         first = next(iter(configs.values()))
@@ -71,7 +72,7 @@ class FederatedTrial(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Run the rounds up to the next report; of a pack, up to one of each trial."""
+        """Run up to the next report of each trial, and return the reports."""
         if self._asked is None:
             news = self._running.step()
             return {REPORTS: news, "done": not self._running.trials}
@@ -84,18 +85,18 @@ class FederatedTrial(tune.Trainable):
         return {**entry, "val_score": value, "status": str(status), "done": done}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the trial's state: tensors and plain values, nothing that runs code on load."""
+        """Write the trial's state to Tune's folder, as tensors and plain values; reading it runs no code."""
         Checkpoint(str(Path(checkpoint_dir, STATE).resolve())).save(self._running.trials[""].save())
 
     def load_checkpoint(self, checkpoint: dict[str, Any] | str | None) -> None:
-        """Continue from a checkpoint's folder; raise `StorageError` when its file is not there or damaged."""
+        """Continue the trial from a checkpoint's folder; raise `StorageError` if its file is missing or damaged."""
         path = str(Path(str(checkpoint), STATE).resolve())
         if (saved := Checkpoint(path).load()) is None:
-            raise StorageError(f"checkpoint {path} is not there")
+            raise StorageError(f"checkpoint {path} does not exist")
         self._running.trials[""].load(saved)
 
     def _partitioned(self, spec: TrialSpec) -> FederatedData:
-        """Return the data of a spec; all partitions of a data set share its samples."""
+        """Return the partitioned data of a spec, which the actor caches; all partitions of a data set share its samples."""
         key, dataset = spec.data_key, self._datasets.get(spec.dataset_key)
         if key not in self._data:
             if isinstance(dataset, ray.ObjectRef):

@@ -1,4 +1,4 @@
-"""A trial made runnable: its data, its model, its simulation; and trials as they run in a process, report by report."""
+"""From a trial's specification to its data, model and simulation, and the trials that run in a process step by step."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ from trials.run.spec import TrialConfig, TrialSpec
 from trials.scoring import losses
 from trials.scoring.metrics import score
 
-BYTES_A_WEIGHT = 16  # at least: the model, its start, a gradient and a direction
-REPORT_SECONDS = 1.0  # after which a step ends: a Tune report costs more than many rounds
+BYTES_A_WEIGHT = 16  # at least: float32 in the model, its start, a gradient and a direction
+REPORT_SECONDS = 1.0  # the length of a step, since a Tune report costs more than many rounds
 Partitioned = Callable[[TrialSpec], FederatedData]
 
 
 def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
-    """Return the data set of a spec, from files under `root` where it has files."""
+    """Return the samples of a spec's data set; `root` is the data root. Raise `UserError` if memory is too small."""
     family, clients = datasets.parse(spec.dataset), spec.settings.clients
     try:
         dataset: Dataset = hook(family, "load", Dataset, spec.settings.data_seed, clients, root)
     except MemoryError:
-        raise UserError(f"data set {spec.dataset} is more than memory holds") from None
+        raise UserError(f"data set {spec.dataset} does not fit into memory") from None
     return dataset
 
 
 def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> FederatedData:
-    """Return the data partitioned as the spec says. If the data set keeps ids of this partition, they are used; `keep`
-    keeps new ones. Raises `UserError` where no sample is left to validate on.
+    """Return the data set partitioned by the spec's level, or by `dataset.partitions` if these hold the partition. With `keep`
+    a new partition is added to them. Raise `UserError` if no validation sample results, or if memory is too small.
     """
-    level, kept = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
-    if kept is None:
+    level, stored = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
+    if stored is None:
         data = partition(dataset, level, spec.settings)
-    else:  # what comes from Ray's object store cannot be written, and torch wants it so
-        data = FederatedData(dataset, *(ids.copy() for ids in kept))
+    else:  # arrays from Ray's object store are read-only, and torch warns of such
+        data = FederatedData(dataset, *(ids.copy() for ids in stored))
     if (share := spec.settings.val_fraction) and not len(data.val):
-        needed = f"it takes {math.ceil(1 / share)} training samples, of one client if born there"
-        way = "raise it (0.5 at most), or let a run go without by val_fraction=0"
-        raise UserError(f"val_fraction={share:g} leaves none to validate on, {needed}: {way}")
+        needed = f"one takes {math.ceil(1 / share)} training samples, of one owner if there are any"
+        way = "raise it (at most to 0.5), or run without validation by val_fraction=0"
+        raise UserError(f"val_fraction={share:g} leaves no validation sample, {needed}: {way}")
     if keep:
         dataset.partitions[spec.data_key] = data.ids
     _refuse_more_than_memory(plan_bytes(data, spec.settings, level), "minibatches of a round take")
@@ -69,7 +69,7 @@ def _refuse_more_than_memory(needed: float, what: str) -> None:
 
 
 def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
-    """Return the model of a spec for a data set; raise `UserError` where it does not fit data or device."""
+    """Return the model of a spec for a data set; raise `UserError` if it does not suit data, settings, device or memory."""
     s, size = spec.settings, (dataset.shape, dataset.classes)
     loss = losses.resolve(s.loss, dataset.task.metric)
     model = Model(models.parse(spec.model), *size, loss, s.dtype == "bf16", s.buffers)
@@ -78,7 +78,7 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
         raise UserError(f"{rule}: leave it out")
     what = f"model {spec.model} has {model.d:.3g} weights, which take"
     _refuse_more_than_memory(model.d * BYTES_A_WEIGHT, what)
-    if device != "cpu" or s.execution == "compiled":  # else any is, and torch waits
+    if device != "cpu" or s.execution == "compiled":  # else all work, and torch is not imported yet
         execution(model, s, named(device))
     return model
 
@@ -86,11 +86,11 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
 def simulate(
     spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1, **more: Any
 ) -> Simulation:
-    """Return a simulation at round 0. On one thread no bit depends on the load; `more` goes to `Federation`."""
-    torch.set_num_threads(threads)
-    model, at = fit_model(spec, data.dataset, device), usable(device)
+    """Return a simulation at round 0; `more` are further arguments of `Federation`."""
+    torch.set_num_threads(threads)  # with one thread no bit depends on the machine's load
+    model, target = fit_model(spec, data.dataset, device), usable(device)
     level, s = heterogeneity.parse(spec.heterogeneity), spec.settings
-    fed = Federation(data, model, level, s, spec.seed, at, **more)
+    fed = Federation(data, model, level, s, spec.seed, target, **more)
     return Simulation(spec.configured(), fed)
 
 
@@ -102,7 +102,9 @@ def run(
     memory: float | None = None,
     halved: dict[str, int] | None = None,
 ) -> tuple[Simulation, FederatedData]:
-    """Run to the end, without Ray; `halved` is as recorded. Raises `UserError` where the device cannot."""
+    """Run a trial to its end in this process; return its simulation and data. `memory` (bytes) limits the clients computed at
+    once; `halved` repeats a recorded cut of their number. Raise `UserError` if the device is unusable or its memory too small.
+    """
     usable(device)
     try:
         data = partition_data(spec, load_dataset(spec, root))
@@ -119,7 +121,7 @@ def run(
 
 
 def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
-    """Return the result of a simulation as it stands, without the entries of its history that are `reported`."""
+    """Return the present result of a simulation, without the first `reported` entries of its history."""
     status, fed = Status.RUNNING, simulation.fed
     if simulation.finished:
         status = Status.DIVERGED if simulation.diverged else Status.FINISHED
@@ -139,7 +141,7 @@ def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
 
 
 class RunningTrial:
-    """A trial of a config, alone or in a pack, which begins anew or at a checkpoint, and reports step by step."""
+    """A trial in a process, alone or in a pack. It begins at round 0 or at its checkpoint, and reports step by step."""
 
     def __init__(
         self, config: TrialConfig, partitioned: Partitioned, pack: Pack | None = None
@@ -149,24 +151,24 @@ class RunningTrial:
         self._simulation: Simulation | None = None
         self._reported = 0
         self._scores: dict[int, float] = {}
-        place, seconds = config.checkpoint, config.checkpoint_seconds
-        self._checkpoint = Checkpoint(place, seconds) if place else None
+        path, seconds = config.checkpoint, config.checkpoint_seconds
+        self._checkpoint = Checkpoint(path, seconds) if path else None
 
     @property
     def simulation(self) -> Simulation:
-        """Return the simulation. The first call begins it, or continues it from the checkpoint."""
+        """Return the simulation, which the first call creates, from the trial's checkpoint if there is one."""
         if self._simulation is None:
             config = self.config
-            data, how = self._partitioned(config.trial), (config.device, config.threads)
-            more: dict[str, Any] = {"memory": config.memory_budget, "members": config.members}
-            self._simulation = simulate(config.trial, data, *how, **more, solver=self._solver)
+            data, where = self._partitioned(config.trial), (config.device, config.threads)
+            limits: dict[str, Any] = {"memory": config.memory_budget, "members": config.members}
+            self._simulation = simulate(config.trial, data, *where, **limits, solver=self._solver)
             saved = self._checkpoint.load() if self._checkpoint else None
             if saved is not None and saved["spec"] == config.trial.model_dump_json():
                 self.load(saved)
         return self._simulation
 
     def step(self, due: Callable[[], bool]) -> TrialResult:
-        """Run as `advance` does; a failure is returned in the result, not raised."""
+        """Run the rounds up to the next report, as `advance` does, but return an exception as a failed or halted result."""
         try:
             return self.advance(due)
         except StorageError as fault:
@@ -175,8 +177,8 @@ class RunningTrial:
             return TrialResult(Status.FAILED, error=shortened(traceback.format_exc()))
 
     def advance(self, due: Callable[[], bool]) -> TrialResult:
-        """Run to the config's next stop, or until a report is `due`. If memory is too small, go on from the last
-        checkpoint with half as many clients at once. Return what was not reported yet.
+        """Run to the next of the config's `stops`, or to the first evaluation at which a report is `due()`. Return the results
+        since the last report. If memory is too small, go on from the last checkpoint with half as many clients at once.
         """
         try:
             return self._rounds(due)
@@ -185,18 +187,18 @@ class RunningTrial:
                 raise
         self._simulation, self._scores, self._reported = None, {}, 0
         if self.config.device == "cuda":
-            torch.cuda.empty_cache()  # else the torn allocation would still be held
+            torch.cuda.empty_cache()  # else torch would keep the memory of the failed attempt
         fed = self.simulation.fed
         fed.halved = {"round": fed.round + 1, "chunk": fed.half}
         return self._rounds(due)
 
     def save(self) -> dict[str, Any]:
-        """Return the state that a restart needs; the spec says whose it is."""
+        """Return the state of the trial, with its spec, as nested dicts of tensors, numbers and strings."""
         spec = self.config.trial.model_dump_json()
         return {"spec": spec, "scores": self._scores, "simulation": self.simulation.save()}
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Continue from what `save` gave, perhaps of a trial with other hyperparameters."""
+        """Restore a state that `save` returned, perhaps for a trial with other hyperparameters."""
         self.simulation.load(saved["simulation"])
         self._scores, self._reported = saved["scores"], 0
 
@@ -211,7 +213,7 @@ class RunningTrial:
         result, since = result_of(simulation, self._reported), -1.0
         if self._reported:
             since = simulation.history[self._reported - 1]["round"]
-        result.intermediates = {at: kept for at, kept in self._scores.items() if at > since}
+        result.intermediates = {at: value for at, value in self._scores.items() if at > since}
         self._reported = len(simulation.history)
         if result.status == Status.RUNNING and self._checkpoint and self._checkpoint.due:
             self._checkpoint.save(self.save())
@@ -219,26 +221,26 @@ class RunningTrial:
 
 
 class RunningPack:
-    """Trials that begin together in one process, by id: one alone, or several that compute together."""
+    """One or more trials, by id, that begin together in one process; several trials compute together."""
 
     def __init__(self, configs: Mapping[str, TrialConfig], partitioned: Partitioned) -> None:
         pack = self._pack = Pack() if len(configs) > 1 else None
         self.trials = {i: RunningTrial(c, partitioned, pack) for i, c in configs.items()}
 
     def step(self) -> dict[str, TrialResult]:
-        """Run until half of the trials that go on have a report, or a second is over; return what is new of each."""
-        started, going, news = time.monotonic(), self.trials, dict[str, TrialResult]()
+        """Run each trial until more than half of the trials have a report, or a second has passed. Return a report of each."""
+        started, running, reports = time.monotonic(), self.trials, dict[str, TrialResult]()
 
-        # Once half of the trials have a report, none runs on past its next evaluation.
+        # Once more than half of the trials have a report, the others stop at their next evaluation.
         def due() -> bool:
-            return time.monotonic() - started > REPORT_SECONDS or 2 * len(news) > len(going)
+            return time.monotonic() - started > REPORT_SECONDS or 2 * len(reports) > len(running)
 
         def work(trial_id: str) -> None:
-            news[trial_id] = going[trial_id].step(due)
+            reports[trial_id] = running[trial_id].step(due)
 
         if self._pack is None:
-            work(*going)
+            work(*running)
         else:
-            self._pack.run([partial(work, trial_id) for trial_id in going])
-        self.trials = {i: going[i] for i in going if news[i].status == Status.RUNNING}
-        return {trial_id: news[trial_id] for trial_id in going}  # in order, whoever was first
+            self._pack.run([partial(work, trial_id) for trial_id in running])
+        self.trials = {i: running[i] for i in running if reports[i].status == Status.RUNNING}
+        return {trial_id: reports[trial_id] for trial_id in running}  # in the trials' order

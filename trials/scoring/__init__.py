@@ -1,1 +1,1 @@
-"""Losses, scores and metrics."""
+"""Losses for training, scores of models, and metrics of runs."""

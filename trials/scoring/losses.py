@@ -1,6 +1,4 @@
-"""Losses of a model's outputs, one value a sample. A new one is a function, an entry of `LOSSES`, and
-its name among those of a task.
-"""
+"""Losses of a model's outputs, one value per sample. A new one is a function, listed in `_ALL` and `OF_METRIC`."""
 
 from collections.abc import Callable
 
@@ -11,17 +9,14 @@ Loss = Callable[[Tensor, Tensor], Tensor]  # logits (..., C) and labels (...) ->
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    """Return -ln p_y, p = softmax(logits)."""
+    """Return the cross-entropy -ln p_y of each sample, (...), where p = softmax(logits)."""
     flat = F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="none")
     return flat.view(y.shape)
 
 
 def two_sided(logits: Tensor, y: Tensor) -> Tensor:
-    """Return -ln p_y - sum_{c != y} ln(1 - p_c), p = softmax(logits): SAFL (27).
-
-    For the likeliest class 1 - p_c is the sum of the others' probabilities, so that it does not round
-    to 0; no other p_c exceeds 1/2.
-    """
+    """Return -ln p_y - sum_{c != y} ln(1 - p_c) of each sample, (...), where p = softmax(logits): SAFL, equation (27)."""
+    # For the most probable class 1 - p_c could round to 0, so it is computed as the sum of the others' p.
     classes = logits.shape[-1]
     top = F.one_hot(logits.argmax(-1), classes).bool()
     below = logits.masked_fill(top, -torch.inf).logsumexp(-1, keepdim=True)
@@ -32,12 +27,12 @@ def two_sided(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def squared_error(outputs: Tensor, y: Tensor) -> Tensor:
-    """Return (z - y)^2 of the one output z."""
+    """Return the squared error (z - y)^2 of each sample, (...), for outputs z of shape (..., 1)."""
     return (outputs[..., 0] - y) ** 2
 
 
 def half_squared_error(outputs: Tensor, y: Tensor) -> Tensor:
-    """Return (z - y)^2 / 2, whose gradient in z is z - y."""
+    """Return half the squared error, (z - y)^2 / 2, of each sample, (...), whose gradient in the output z is z - y."""
     return squared_error(outputs, y) / 2
 
 
@@ -47,11 +42,11 @@ OF_METRIC = {
     "accuracy": ("cross_entropy", "two_sided"),
     "mse": ("squared_error", "half_squared_error"),
 }
-"""The losses of a task, by the metric it is ranked by; the default first."""
+"""The losses of a task, by the task's ranked metric; the default first."""
 
 
 def resolve(name: str | None, metric: str) -> Loss:
-    """Return the loss of a task ranked by `metric`; raise `UserError` when it is not one of that task's."""
+    """Return a loss by name, or the default loss of a task ranked by `metric`; raise `UserError` if it is another task's."""
     losses = OF_METRIC[metric]
     if name is not None and name not in losses:
         rule = f"{' or '.join(losses)} are"

@@ -1,6 +1,6 @@
-"""What runs are measured by: tasks and which way is better, what is counted, and the one score of a run.
+"""Tasks and their ranked metrics, counters and costs of runs, and a run's score.
 
-Plain data and arithmetic on recorded numbers; nothing here trains, so readers of records may use it.
+The module holds plain data and arithmetic on recorded numbers, so that reports can use it without torch.
 """
 
 import math
@@ -12,31 +12,31 @@ from trials.common.errors import UserError
 
 Direction = Literal["maximize", "minimize"]
 History = Sequence[Mapping[str, float]]
-"""One flat dict an evaluation, the untrained model's (round 0) first."""
+"""One flat dict per evaluation, the untrained model's (round 0) first."""
 
-LAST = 3  # a score is the mean of so many evaluations, the last ones
+LAST = 3  # a score is the mean over the last three evaluations
 BYTES = ("uploaded_bytes", "downloaded_bytes", "peer_bytes")
 COUNTED = ("client_steps", "gradient_passes", "sample_gradients", *BYTES)
-"""The counters of work and bytes, cumulative since round 1. `sample_gradients` is the work of steps and passes in one
-unit: samples whose gradient was taken."""
+"""The counters of work and bytes, cumulative since round 1. `sample_gradients` counts samples whose gradient was taken, in
+minibatch steps and in full passes."""
 COUNTERS = (*COUNTED, "clients_uploaded", "evaluation_passes")
-CLOCK = "simulated_time"  # seconds since round 1, where a level says how fast devices are
+CLOCK = "simulated_time"  # seconds since round 1, recorded under levels that set devices' speed
 COSTS: dict[str, tuple[str, ...]] = {
     "rounds": (),
     "steps": ("sample_gradients",),
     "bytes": BYTES,
     "seconds": (CLOCK,),
 }
-"""What runs are compared at equal amounts of; seconds are simulated."""
+"""The costs at which runs can be compared, each with the counters that sum to it. `seconds` are simulated time."""
 REACHED = ("reached_round", "reached_client_steps", "reached_bytes")
-"""What a final run records of the first evaluation at or past its study's target: the round, and costs until then."""
+"""The metrics of a final run that reached its study's target: the round of that evaluation, and the costs until then."""
 DERIVED = ("val_score", "test_score", "rounds_to_target", *REACHED)
-"""What a trial records besides what its rounds measured."""
+"""The metrics of a trial that are computed at its end, not measured in a round."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked of a model: the ranked metric, whether more is better, its worst finite value."""
+    """The ranked metric of a learning problem, the direction in which it is better, and its worst finite value."""
 
     metric: str
     direction: Direction
@@ -44,35 +44,37 @@ class Task:
 
     @property
     def sign(self) -> int:
-        """Return 1 where more is better, -1 where less is: `sign * value` is always better when larger."""
+        """Return 1 if more is better, -1 if less is, so that a larger `sign * value` is always better."""
         return sign(self.direction)
 
     def by(self, metric: str) -> "Task":
-        """Return the task as the setting `metric` judges it; raise `UserError` where that metric is not for this task."""
+        """Return the task with the ranked metric that the setting `metric` selects: "pooled", "personal" or one of `LABELWISE`.
+        Raise `UserError` for one of `LABELWISE` in a regression.
+        """
         if metric in LABELWISE:
             if self != CLASSIFICATION:
-                raise UserError(f"metric is {metric}, which is of a classification alone")
+                raise UserError(f"metric is {metric}, which is for classification only")
             return replace(self, metric=metric)
         return replace(self, metric=f"{self.metric}{PERSONAL}") if metric == "personal" else self
 
     @property
     def pooled(self) -> str:
-        """Return the mean over pooled samples that it is, is made of, or is measured beside it."""
+        """Return the mean over pooled samples that runs of this task record: "accuracy" or "mse"."""
         return "accuracy" if self.metric in LABELWISE else self.metric.removesuffix(PERSONAL)
 
 
 LABELWISE = ("macro_f1", "balanced_accuracy", "auc")
-"""Metrics of a classification that weigh its labels alike (`trials.scoring.scores`)."""
-PERSONAL = "_personal"  # what the name of a mean over clients of each one's own score ends with
+"""Metrics of a classification that weigh all labels equally (`trials.scoring.scores`)."""
+PERSONAL = "_personal"  # the suffix of a mean over clients of the scores on their own samples
 CLASSIFICATION = Task("accuracy", "maximize", 0.0)
 REGRESSION = Task("mse", "minimize", worst=1e30)
 _JUDGED = map(CLASSIFICATION.by, ("pooled", "personal", *LABELWISE))
 TASKS = {task.metric: task for task in (*_JUDGED, REGRESSION, REGRESSION.by("personal"))}
-"""The tasks there are, by the metric that their runs are ranked by."""
+"""All tasks by their ranked metric."""
 
 
 def direction(metric: str) -> Direction:
-    """Return which way a recorded metric is better: accuracies and `LABELWISE` up; losses, errors and spreads down."""
+    """Return "maximize" for accuracies and `LABELWISE` metrics, "minimize" for losses, errors, spreads and all others."""
     upwards = any(name in metric for name in ("accuracy", *LABELWISE))
     return "maximize" if upwards and not metric.endswith("spread") else "minimize"
 
@@ -83,9 +85,9 @@ def sign(way: Direction) -> int:
 
 
 def score(history: History, metric: str, lost: bool = False) -> float:
-    """Return a run's mean of a metric over its last `LAST` evaluations of trained models; NaN where it is not measured,
-    as without validation data. A run that is `lost` (it diverged, or has no finite mean) has the untrained model's
-    value.
+    """Return the mean of a metric over a run's last `LAST` evaluations of trained models. If there are none yet, return
+    the value at round 0; if the metric was not measured, NaN. A `lost` run, which diverged or has no finite mean, has
+    the untrained model's value.
     """
     if lost:
         return untrained(history, metric)
@@ -94,22 +96,20 @@ def score(history: History, metric: str, lost: bool = False) -> float:
 
 
 def untrained(history: History, metric: str) -> float:
-    """Return the untrained model's value of a metric; the worst finite one of its task where that is missing or not
-    finite.
-    """
+    """Return a metric's value at round 0, of the untrained model; if it is not a finite number, the task's worst value."""
     first = next((e[metric] for e in history if e["round"] == 0 and metric in e), math.nan)
     worst = CLASSIFICATION.worst if direction(metric) == "maximize" else REGRESSION.worst
     return first if math.isfinite(first) else worst
 
 
 def cost_until(entry: Mapping[str, float], at: str) -> float:
-    """Return what a run cost until an evaluation, in one of `COSTS`."""
+    """Return the cost of a run up to the evaluation `entry`, in the unit `at`, one of `COSTS`; 0 for "rounds"."""
     return sum(entry.get(name, 0.0) for name in COSTS[at])
 
 
 def reach(history: History, metric: str, target: float) -> dict[str, float]:
-    """Return `REACHED` of a run at its first evaluation at or past the target by a task's test metric; {} if it never
-    gets there. Round 0 does not count.
+    """Return `reached_round`, `reached_client_steps` and `reached_bytes` of a run's first evaluation with `test_{metric}` at
+    least as good as the target; {} if there is none. Round 0 does not count.
     """
     better = TASKS[metric].sign
     for entry in history:

@@ -1,6 +1,4 @@
-"""What models are scored by: one value a sample, keyed by the metric that a task is ranked by, and metrics of a
-classification that are no mean over samples but of all labels and predictions together.
-"""
+"""Scores of models: `SCORES` with one value per sample, and `MEASURES`, classification metrics of all samples together."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,14 +18,14 @@ Scores = Callable[[Tensor, Tensor], dict[str, Tensor]]
 
 
 def classification(logits: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Return whether the likeliest class is right and, above 5 classes, whether one of the likeliest 5 is."""
-    best = logits.topk(min(5, logits.shape[-1]), dim=-1).indices == y[..., None]
-    first = {"accuracy": best[..., 0]}
-    return {**first, "top5_accuracy": best.any(-1)} if logits.shape[-1] > 5 else first
+    """Return for each sample whether the most probable class is right and, above 5 classes, whether one of the top 5 is."""
+    hits = logits.topk(min(5, logits.shape[-1]), dim=-1).indices == y[..., None]
+    scores = {"accuracy": hits[..., 0]}
+    return {**scores, "top5_accuracy": hits.any(-1)} if logits.shape[-1] > 5 else scores
 
 
 def regression(outputs: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Return the squared error of the one output."""
+    """Return the squared error (z - y)^2 of each sample, (...), for outputs z of shape (..., 1), as "mse"."""
     return {"mse": (outputs[..., 0] - y) ** 2}
 
 
@@ -35,19 +33,21 @@ SCORES: dict[str, Scores] = {"accuracy": classification, "mse": regression}
 
 
 def macro_f1(logits: Array, y: Array) -> float:
-    """Return the mean over labels, true or predicted ones, of F1 = 2 TP / (2 TP + FP + FN); logits (N, C), y (N,)."""
+    """Return the mean of F1 = 2 TP / (2 TP + FP + FN) over all labels that are true or predicted; logits (N, C), y (N,)."""
     return float(metrics.f1_score(y, logits.argmax(1), average="macro", zero_division=0.0))
 
 
 def balanced_accuracy(logits: Array, y: Array) -> float:
-    """Return the mean over true labels of the share of their samples that are recognised."""
+    """Return the mean over true labels of the recall: the share of a label's samples with a right prediction."""
     labels = np.unique(y)
     return float(metrics.recall_score(y, logits.argmax(1), labels=labels, average="macro"))
 
 
 def auc(logits: Array, y: Array) -> float:
-    """Return the area under the ROC curve, one label against the rest: the mean over true labels c of P(p_c(a) > p_c(b))
-    + P(p_c(a) = p_c(b)) / 2, a of label c and b of another, p the softmax; NaN where there is one label only.
+    """Return the area under the ROC curve, one label against the rest; NaN if there is only one label.
+
+    It is the mean over true labels c of P(p_c(a) > p_c(b)) + P(p_c(a) = p_c(b)) / 2 for random samples a of label c and b of
+    another label, where p = softmax(logits).
     """
     labels, p = np.unique(y), special.softmax(logits, axis=1)
     if len(labels) == 1:
