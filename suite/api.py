@@ -85,7 +85,7 @@ def sweep_request(study: Any, **options: Any) -> tuple[SweepRequest, Resources]:
         study = dict(study if isinstance(study, Mapping) else study.model_dump(mode="json"))
         name = study.pop("name", None) if name is None else name
     if not isinstance(name, str):
-        raise UserError("name is missing: a study that is not a file needs one: name='mine'")
+        raise UserError("name: a study that is not a file needs one, as in name='mine'")
     paths = SweepPaths(folder_of(storage), name, usual(uri), data_root)
     paths.check(resume)  # before the libraries are loaded, which takes seconds
     from suite.sweeps.request import SweepRequest, changes
