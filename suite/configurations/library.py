@@ -133,7 +133,7 @@ def select_tuned(
     configurations: list[Tuned], algorithm: str | None = None, **scenario: str | None
 ) -> TunedList:
     """Return the configurations with these names, sorted by data set, level and validation score, best first. Those that
-    were tuned for personal models come last in their level. Raise `UserError` for an unknown algorithm.
+    were tuned by another metric than "pooled" come last in their level. Raise `UserError` for an unknown algorithm.
     """
     wanted = {part: SPELLING[part](name) for part, name in scenario.items() if name is not None}
     name = None if algorithm is None else algorithms.canonical(algorithm)
