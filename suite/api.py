@@ -147,10 +147,7 @@ def run_request(
     seed: int = 0,
     values: Mapping[str, Any] | None = None,
 ) -> Request:
-    """Return the request for a run. A tuned configuration as `algorithm` provides the defaults of all other arguments.
-
-    Raise `UserError` for a data set, model or level that is not a name, and where code has changed since the tuning.
-    """
+    """Return the request for a run. A tuned configuration provides the defaults. Raise `UserError` for names that are not text."""
     from suite.configurations.configuration import Tuned
     from suite.runs.request import Request
 
@@ -218,9 +215,8 @@ def trainable(
 ) -> type[tune.Trainable]:
     """Return an algorithm as a Ray Tune trainable, for `tune.Tuner` with any of its searchers and schedulers.
 
-    The keys of `param_space` are hyperparameters, settings, and `seed`. Each result is a flat dict of `round` (the
-    `time_attr` of a scheduler), `val_score`, metrics and counters. A trial that continues from Tune's checkpoint
-    computes the same bits.
+    The keys of `param_space` are hyperparameters, settings, and `seed`. Each result is a flat dict of `round` (the `time_attr`
+    of a scheduler), `val_score`, metrics and counters. A trial that continues from Tune's checkpoint computes the same bits.
     """
     from suite.runs import request
 
@@ -358,9 +354,8 @@ def status(
 
 
 def stop(sweep: str | Result, *, now: bool = False, storage: str | Path = "runs") -> bool:
-    """Ask the process that runs a sweep to end it after its running trials, or with `now` within seconds.
-
-    Return whether a process of this machine runs the sweep.
+    """Ask the process that runs a sweep to end it after its running trials, or with `now` within seconds. Return whether a
+    process of this machine runs the sweep.
     """
     from suite.sweeps.status import ask
 

@@ -163,9 +163,8 @@ def best_of(configurations: TunedList) -> Tuned:
 def warm_start(
     entries: Sequence[Entry], configurations: Sequence[Tuned]
 ) -> dict[str, list[InitialConfiguration]]:
-    """Return by entry id a list of one configuration to start from, or [] where none has the entry's algorithm and task.
-
-    It is the nearest one: with the same data set, then the same model, then the same level. Among equals it is the first.
+    """Return by entry id a list of one configuration to start from, or [] where none has the entry's algorithm and task. It
+    is the nearest one: with the same data set, then the same model, then the same level. Among equals it is the first.
     Values that it lacks are the entry's defaults.
     """
     warm: dict[str, list[InitialConfiguration]] = {}
