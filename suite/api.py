@@ -114,7 +114,7 @@ def run(
     """Run one configuration to its end in this process, and return the run. Only `Finished.record` writes it to MLflow.
 
     `algorithm` is a name or a tuned configuration. Arguments left out are those of the tuned configuration, or else digits,
-    logreg and iid. `values` are hyperparameters, settings, or `memory_budget` in GB. `model` may be a function that makes it.
+    logreg and iid. `values` are hyperparameters, settings, or `memory_budget` in GB. `model` may be the function that makes one.
     `data` replaces `dataset`: two `torch.utils.data.Dataset`s (train, test), or one or two tables of pandas, pyarrow or
     Hugging Face. `target` names a table's column of labels, `client` its column of clients for the level `natural`, and
     `task` is "classification" or "regression" (docs/data.md).
@@ -195,8 +195,8 @@ def recorded_runs(
 def load_model(
     path: str | Path, client: int | None = None, *, model: str | Callable[..., Any] | None = None
 ) -> TrainedModel:
-    """Return a saved model as a `torch.nn.Module` from samples (b, *shape) to logits (b, C): the server's model, or the
-    personal model of `client`. No code in the folder runs, so a model of your own needs `model`, the function that makes it.
+    """Return a saved model as a `torch.nn.Module` from samples (b, *shape) to logits (b, C). It is the server's model,
+    or the personal model of `client`. No code in the folder runs: pass the function that makes a model of your own as `model`.
     """
     from trials.run.saved_model import read
 
@@ -230,7 +230,7 @@ def load(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> pd.DataFrame:
-    """Return the trials of sweeps (default: all), one row each, with the columns of docs/table.md. `curves` adds metrics by round."""
+    """Return the trials of sweeps (default: all), one row each, with the columns of docs/table.md. `curves` adds the metrics of every evaluation."""
     from suite.results.table import CURVES, PLAIN
 
     columns = [*PLAIN, *(CURVES if curves else ())]
@@ -267,7 +267,7 @@ def report(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> WrittenReport:
-    """Write a leaderboard's report as one self-contained HTML page; `figures` ("svg", "png", "pdf") adds its charts as files."""
+    """Write one self-contained HTML page with leaderboard and charts. `figures` ("svg", "png", "pdf") adds the charts as files."""
     from reports.charts.drawing import FORMS
     from suite.results.leaderboards import Query
     from suite.results.report import write
@@ -289,7 +289,7 @@ def report(
 
 
 def tables_at(sources: Sequence[Source], storage: str | Path, tracking_uri: str | None) -> Tables:
-    """Return the tables of trials of `sources` (default: all), from a tracking server, or else from the storage folder."""
+    """Return the tables of trials of sweeps, studies or files (default: all), from a tracking server or else the storage folder."""
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
 

@@ -27,7 +27,7 @@ Items = list[dict[str, Any]]
 
 
 def listing(kind: str) -> Items:
-    """Return what there is of a kind, such as "datasets": one dict for each. Raise `UserError` for an unknown kind."""
+    """Return one dict for each item of a kind, such as "datasets" or "papers". Raise `UserError` for an unknown kind."""
     if kind not in KINDS:
         raise unknown("listing", kind, KINDS)
     return KINDS[kind]()
@@ -75,7 +75,7 @@ def _settings() -> Items:
 
 
 def _about(things: Mapping[str, Any], sign: str = "") -> Items:
-    """Return names and summaries. The name of a class has its arguments, as in `dirichlet(a)`, after the `sign`."""
+    """Return each thing's name and summary. The name of a class begins with `sign` and has arguments, as in `+dropout(p)`."""
     items = []
     for name, thing in things.items():
         has_arguments = isinstance(thing, type) and ":" not in name
@@ -134,7 +134,7 @@ def algorithms_page() -> str:
 
 
 def hyperparameter(name: str, content: dict[str, Any]) -> str:
-    """Return a hyperparameter, an item of `listing("algorithms")`, in one line: `lr = 0.1 (0.001..1 log)`."""
+    """Return a hyperparameter in one line, such as `lr = 0.1 (0.001..1 log)`, from its `content` in the listing of algorithms."""
     if content["choices"] is not None:
         text = ", ".join(map(str, content["choices"]))
     else:

@@ -217,7 +217,7 @@ class Fresh:
         self._last: Any = None
 
     def __call__(self) -> Any:
-        """Return the result, which one thread computes while the others wait."""
+        """Return the result. If it is too old, one thread computes it again while the others wait."""
         with self._lock:
             if time.monotonic() >= self._next:
                 began = time.thread_time()
@@ -269,7 +269,7 @@ class Pages:
         self._fresh: dict[tuple[Any, ...], Fresh] = {}
 
     def home(self, request: Request) -> Response:
-        """Answer with the page of the sweep that the path names, or with that of all sweeps."""
+        """Answer with the page of the sweep in the path, or without one with the page of all sweeps."""
         name, nonce = self._name(request), secrets.token_urlsafe(16)
         statuses, faults = self._kept(self._statuses)
         shown = {sweep["name"]: sweep for sweep in statuses if name in (None, sweep["name"])}

@@ -37,7 +37,7 @@ for _side in (_Loader, _Dumper):
 
 
 def read_text(path: Path, kind: str) -> str:
-    """Return the text of a UTF-8 file. Raise `UserError`, which calls the file a `kind`, where it cannot be read."""
+    """Return the text of a UTF-8 file. Raise `UserError` if it cannot be read. The message says by `kind` what the file is."""
     try:
         return plain(path, kind).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -45,7 +45,7 @@ def read_text(path: Path, kind: str) -> str:
 
 
 def parse_mapping(text: str, source: str) -> dict[str, Any]:
-    """Return the mapping in a YAML text. Raise `UserError`, which begins with `source`, for anything else."""
+    """Return the mapping in a YAML text. Raise `UserError`, which names the `source`, for anything else."""
     if len(text) > 2**20:  # PyYAML would need seconds
         raise UserError(f"{source} is longer than 1,048,576 bytes")
     try:
@@ -93,7 +93,7 @@ def refuse_foreign(paths: Iterable[Path], *signs: str) -> None:
 
 
 def write_files(files: Mapping[Path, bytes], *signs: str) -> None:
-    """Write files by path. Raise `UserError` as `refuse_foreign` does before any is written, and where writing fails."""
+    """Write contents by path, unless a file is not the suite's own (`refuse_foreign`). Raise `UserError` then, or if writing fails."""
     refuse_foreign(files, *signs)
     for path, content in files.items():
         with writing(path):
@@ -117,7 +117,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise `UserError` with the path in the place of an `OSError`."""
+    """Raise `UserError`, with the path and the reason, where the block raises `OSError`."""
     try:
         yield
     except OSError as error:

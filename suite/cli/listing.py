@@ -110,7 +110,7 @@ def prepare(
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Download data sets and check their files. Without names, show which are here."""
+    """Download data sets and check their files. Without names, show which data sets are here."""
     from trials import datasets
 
     for text in names:

@@ -40,7 +40,7 @@ def leaderboard(
     """Rank algorithms by their final runs, also while a sweep runs.
 
     A name that ends with .parquet is the table of a sweep, such as a colleague's. --where takes the columns of
-    docs/table.md. Those of names are options, too: --dataset digits, or --study quickstart for all its sweeps.
+    docs/table.md. Six of them are options, too: --algorithm, --dataset, --model, --heterogeneity, --sweep, --study.
     """
     values = pairs(where)
     say(READING)

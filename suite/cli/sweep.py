@@ -81,7 +81,7 @@ def sweep(
 
 
 def _conclude(result: "Result", where: list[str]) -> None:
-    """Print a sweep's leaderboard, its counts of trials, and the next commands, with the options `where` its records are."""
+    """Print a sweep's leaderboard, its counts of trials, and the next commands, with the options `where` for its storage."""
     from reports.wording.tables import terminal
 
     console, summary, board = out(), result.summary, result.leaderboard

@@ -67,7 +67,7 @@ def tuned_export(
 ) -> None:
     """Write tuned configurations as programs that need only PyTorch.
 
-    Of several for an algorithm in a scenario, that with the best validation score is written. Those that no program
+    Of several for an algorithm in a scenario, only that with the best validation score is written. Those that no program
     can repeat are left out. --where takes algorithm, dataset, model and heterogeneity, which are options, too.
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
@@ -110,9 +110,10 @@ def tuned_companions(
     tables: list[Path] = typer.Argument(help="Tables of trials."),
     leave_out: str | None = typer.Option(None, help="A data set: its family is left out."),
 ) -> None:
-    """Print the best settings of all hyperparameters other than rates, as YAML.
+    """Print good settings of the hyperparameters other than rates, as YAML.
 
-    The best ones lose least over the data sets of these tables. A study uses the file by `warm_start: companions:FILE`.
+    These companions lose least accuracy over the data sets of the tables. A study with `warm_start: companions:FILE`
+    starts from them.
     """
     from suite.configurations.companions import FAMILIES, LEAST, Companions, measure, recorded
     from suite.yaml_files import dump

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COMPANIONS, SOME = "companions", "some-companions"
-"""Values of `warm_start`, also with `:FILE`. `companions` skips scenarios in which an algorithm has none; the other does not."""
+"""Values of `warm_start`. `companions` skips scenarios in which an algorithm has none, and `some-companions` skips none."""
 LEAST = 20
 """The fewest search trials of a scenario to which a forest is fitted."""
 FAMILIES = 2
@@ -160,7 +160,7 @@ def _measured(cls: type[Algorithm], scenarios: Sequence[RecordedScenario]) -> Me
     families = [*map(attrgetter("family"), scenarios)]
 
     def mean(losses: Array) -> Array:
-        """Average losses (scenarios, settings) within families, then over families: (settings,)."""
+        """Average losses (scenarios, settings) within and then over families, to shape (settings,)."""
         return pd.DataFrame(losses).groupby(families).mean().mean().to_numpy()
 
     settings = [others(cls, cls.configured({}).params())]

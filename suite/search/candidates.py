@@ -175,7 +175,7 @@ class EntrySearch:
         return not self.searching and all(request.trial_id in self.ends for request in self._due())
 
     def cut(self, budget: int) -> None:
-        """Start no more than `budget` search trials in all."""
+        """Lower the number of search trials to `budget`, unless it is smaller already."""
         self.budget = min(self.budget, budget)
 
     def next(self) -> TrialRequest | None:

@@ -25,7 +25,7 @@ SPREAD = 3
 FURTHER = 2
 """How many trials each further rate gets."""
 SLOPE = 3.0
-"""The expected rise of scores over the whole range, in spreads of the scores. It makes wide gaps promising."""
+"""The rise of scores over the whole range that a gap may promise, in spreads (best - median) of the scores."""
 FINEST = 1 / 64
 """A gap that is a smaller share of the range is halved only if no wider one is left."""
 Score = float | None
@@ -35,7 +35,7 @@ Ended = Sequence[tuple[Mapping[str, Any], Score]]
 
 
 class RateLine:
-    """A line search over a space. `settings` are of the other hyperparameters, `budget` counts all trials with the first ones."""
+    """A line search for the rates of a space. `settings` has the other hyperparameters, and `budget` is the number of all trials."""
 
     def __init__(self, space: Space, settings: Sequence[Mapping[str, Any]], budget: int) -> None:
         self.space, self.budget = space, budget
@@ -78,7 +78,7 @@ class RateLine:
         return self._halved(RATE, self.settings[0], ended)
 
     def _halved(self, name: str, params: Mapping[str, Any], ended: Ended) -> dict[str, Any]:
-        """Return `params` with its rate `name` in the middle of a gap between trials that differ from `params` in this rate only."""
+        """Return `params` with its rate `name` in the most promising gap between trials that differ in this rate only."""
         spec = self.space.ranges[name]
         scores: dict[float, Score] = {}
         for tried, score in ended:

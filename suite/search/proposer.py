@@ -40,7 +40,7 @@ class Proposer:
         """Optuna's number of each of its trials, by the trial's number in the search."""
 
     def suggest(self, index: int, opening: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the sampler's configuration for trial `index`, in which the values of `opening` are fixed."""
+        """Return the configuration that the sampler suggests for trial `index`. The values in `opening` are fixed beforehand."""
         if opening:
             self._optuna.enqueue_trial(dict(opening))
         bits = randomness.bits("sampler", *self.words, index)[0]
@@ -53,7 +53,7 @@ class Proposer:
         return params
 
     def add(self, index: int, params: dict[str, Any]) -> None:
-        """Add trial `index`, with a known start or a configuration of a journal, unless its params lie outside the space."""
+        """Add trial `index` with params that the sampler did not just suggest, unless they lie outside the space."""
         distributions = self.space.distributions(params)
         if distributions is None:
             return

@@ -29,7 +29,7 @@ class EntrySchedulers:
         """For each (search, stop): the score of each trial that reached the stop, by trial id, the larger the better."""
 
     def stops(self, request: TrialRequest) -> tuple[int, ...]:
-        """Return the rounds after which a run may be stopped: none for a run that repeats a search trial."""
+        """Return the rounds after which a run may be stopped: () without a scheduler, and for runs that repeat a search trial."""
         if self.scheduler == "none" or request.kind != TrialKind.SEARCH:
             return ()
         return self._entries[request.entry_id].stops

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @with_config(extra="forbid")
 @dataclass(frozen=True)
 class InitialConfiguration:
-    """A configuration with its origin: default, published, warm or sampled. `source` names the sweep or file of a warm one."""
+    """A configuration with its origin: default, published, warm or sampled. `source` says where a warm one is from."""
 
     origin: str
     params: dict[str, Any]

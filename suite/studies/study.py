@@ -23,7 +23,7 @@ LISTS = ("algorithms", "datasets", "models", "heterogeneity")
 
 
 def _resolves(resolve: Callable[[str], Any]) -> AfterValidator:
-    """Return a validator that keeps a name as it is written, if `resolve` does not raise an error for it."""
+    """Return a validator that calls `resolve` on a name, which may raise an error, and keeps the name as it is written."""
 
     def check(name: str) -> str:
         resolve(name)
@@ -33,7 +33,7 @@ def _resolves(resolve: Callable[[str], Any]) -> AfterValidator:
 
 
 def _searched(key: str, info: ValidationInfo) -> str:
-    """Return the key of a searched range. Raise `UserError` unless it is a setting, or a hyperparameter of the study."""
+    """Return the key of a searched range. Raise `UserError` unless it is a setting, or a hyperparameter of the study's algorithms."""
     keys = set(Settings.model_fields)
     # Absent if one of the names is unknown.
     for name in info.data.get("algorithms") or algorithms.known():
