@@ -196,7 +196,7 @@ def load_model(
     path: str | Path, client: int | None = None, *, model: str | Callable[..., Any] | None = None
 ) -> TrainedModel:
     """Return a saved model as a `torch.nn.Module` from samples (b, *shape) to logits (b, C). It is the server's model,
-    or the personal model of `client`. No code in the folder runs: pass the function that makes a model of your own as `model`.
+    or the personal model of `client`. A model of your own needs `model`, the function that makes it: no code in the folder runs.
     """
     from trials.run.saved_model import read
 
@@ -230,7 +230,7 @@ def load(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> pd.DataFrame:
-    """Return the trials of sweeps (default: all), one row each, with the columns of docs/table.md. `curves` adds the metrics of every evaluation."""
+    """Return the trials of sweeps (default: all), one row each, with the columns of docs/table.md. `curves` adds columns of metrics by round."""
     from suite.results.table import CURVES, PLAIN
 
     columns = [*PLAIN, *(CURVES if curves else ())]
@@ -338,19 +338,19 @@ def status(
     # A sweep often has the name of its study: the sweep goes first.
     if sweep is not None and name in names:
         return read(folder, name)
-    standings = []
+    statuses = []
     for each in names:
         try:
-            standings.append(read(folder, each))
+            statuses.append(read(folder, each))
         except UserError as error:
             say(f"sweep {each} is left out: {error}")
     if sweep is None:
-        return standings
-    standings = [standing for standing in standings if standing["study"] == name]
-    if not standings:
+        return statuses
+    statuses = [each for each in statuses if each["study"] == name]
+    if not statuses:
         return read(folder, name)  # raises the error for an unknown name
-    say(f"{name} is a study; its sweeps: {', '.join(standing['name'] for standing in standings)}")
-    return standings
+    say(f"{name} is a study; its sweeps: {', '.join(each['name'] for each in statuses)}")
+    return statuses
 
 
 def stop(sweep: str | Result, *, now: bool = False, storage: str | Path = "runs") -> bool:
@@ -383,9 +383,9 @@ def tuned(
 
 def folder_of(storage: str | Path) -> Path:
     """Return the path of a storage folder, which need not exist yet. Raise `UserError` if something else is at that path."""
-    path, there = look(storage, "storage")
-    if there not in ("", "folder"):
-        raise UserError(f"storage {path} is a {there}, not a folder")
+    path, kind = look(storage, "storage")
+    if kind not in ("", "folder"):
+        raise UserError(f"storage {path} is a {kind}, not a folder")
     return path
 
 

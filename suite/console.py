@@ -37,7 +37,7 @@ class Lasting(io.FileIO):
 
 
 def outlive_terminal() -> None:
-    """Replace the standard streams so that printing survives a closed terminal, and letters that its encoding lacks."""
+    """Replace the standard streams, so that printing fails neither after the terminal is closed nor for unknown letters."""
     for name in ("stdout", "stderr"):
         if hasattr(getattr(sys, name), "reconfigure"):
             getattr(sys, name).reconfigure(errors="backslashreplace")

@@ -123,7 +123,7 @@ def app(routes: list[BaseRoute], token: str) -> ASGIApp:
 
 
 class Guard:
-    """The access control of all pages. An address with the token sets a cookie; other requests need this cookie or the token."""
+    """The access control of all pages. An address with the token sets a cookie. Other requests need this cookie or the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self._token = app, token

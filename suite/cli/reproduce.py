@@ -53,18 +53,18 @@ def reproduce(
 
     other = assignments(assign or ())
     resources = Resources.taken(other)
-    kept = [text for text in assign or () if text.partition("=")[0] in other]
+    paper_settings = [text for text in assign or () if text.partition("=")[0] in other]
     files: list[Path] = []
     if output is not None:
         # The name has the changes of --set, so that such results do not replace the paper's.
         name = re.sub(r"^(?:.*/)?([^/]+)\.yaml", r"\1", path).replace("/", "-")
-        changes = re.sub(r"[^\w.=-]+", "-", "-".join(kept)).strip("-")
+        changes = re.sub(r"[^\w.=-]+", "-", "-".join(paper_settings)).strip("-")
         name += f"-set-{changes}" if changes else ""
         files = [output / f"{name}.md", output / f"{name}.json"]
     refuse_foreign(files, *SIGNS)  # before hours of runs
     words = ["suite", "reproduce", path, *(["--seeds", str(seeds)] if seeds != 5 else [])]
     words += ["--rounds", str(rounds)] if rounds is not None else []
-    for text in kept:
+    for text in paper_settings:
         words += ["--set", text]
     report = run(
         path,
@@ -127,7 +127,7 @@ def _list(path: str | None, data_root: str | None, seeds: int, as_json: bool) ->
     for item in tables:
         rows = f"{item['rows_that_run_here']} of {item['rows']}"
         left = "".join(map("\nnot run: {}".format, item["not_run"]))
-        what = f"{item['source']}: {item['about']}{left}"
-        lines.append([item["table"], rows, str(item["runs"] or ""), what])
+        description = f"{item['source']}: {item['about']}{left}"
+        lines.append([item["table"], rows, str(item["runs"] or ""), description])
     show_table(columns, lines)
     say(f"Runs are for {seeds} seeds. `suite reproduce TABLE` says how long they will take.")

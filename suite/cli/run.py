@@ -51,8 +51,8 @@ def run(
     if save is not None:
         single.check_folder(save)
     names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
-    given = {key: name for key, name in {"algorithm": algorithm, **names}.items() if name}
-    base = _base(config, given, storage, tracking_uri) if config or tuned else None
+    options = {key: name for key, name in {"algorithm": algorithm, **names}.items() if name}
+    base = _base(config, options, storage, tracking_uri) if config or tuned else None
     values = assignments(assign or ())
     memory = api.taken_memory(values)
     spec = api.run_request(base or algorithm, names, None, seed, values).spec()
@@ -69,14 +69,14 @@ def run(
 
     # All arguments are checked by now, and what follows takes time.
     say(f"loading {spec.dataset}")
-    done = single.execute(spec, data_root, device, evaluated, memory)
-    if note := done.result.model_note:
+    finished = single.execute(spec, data_root, device, evaluated, memory)
+    if note := finished.result.model_note:
         say(f"{spec.model} computes {note}")
     if save is not None:
-        done.save(save)
+        finished.save(save)
     run_id = None
     try:
-        run_id = done.record(storage, tracking_uri, save) if record else None
+        run_id = finished.record(storage, tracking_uri, save) if record else None
     except StoreError as error:
         if error.passes:  # such as a server that is away
             fault = f"tracking store {stores[0].uri} did not accept the run: {error.reason}"
@@ -84,9 +84,9 @@ def run(
         say(f"the run is not recorded: {error}")
     finally:  # results are shown even if they were not recorded
         if as_json:
-            emit(_document(done) | ({"run_id": run_id} if run_id else {}))
+            emit(_document(finished) | ({"run_id": run_id} if run_id else {}))
         else:
-            for line in _summary(done, run_id, base):
+            for line in _summary(finished, run_id, base):
                 out().print(line, **PLAIN)
 
 
@@ -108,15 +108,15 @@ def _base(
     return base
 
 
-def _summary(done: "Finished", run_id: str | None, base: "Tuned | None") -> list[str]:
+def _summary(finished: "Finished", run_id: str | None, base: "Tuned | None") -> list[str]:
     """Return lines on a run's test score, data and time, and on the score that the tuned configuration `base` recorded."""
-    data, seed = done.simulation.fed.data, done.spec.seed
-    score = f"test_{done.simulation.task.metric}"
+    data, seed = finished.simulation.fed.data, finished.spec.seed
+    score = f"test_{finished.simulation.task.metric}"
     samples = f"{len(data.train)} training samples, {len(data.val)} for validation, {len(data.test)} for testing"
     recorded = f"; run {run_id}" if run_id else ""
     lines = [
-        f"{done!r}, {done.history[-1][score]:.4f} at the end",
-        f"{data.clients} clients with {samples}; {done.result.seconds:.1f} s{recorded}",
+        f"{finished!r}, {finished.history[-1][score]:.4f} at the end",
+        f"{data.clients} clients with {samples}; {finished.result.seconds:.1f} s{recorded}",
     ]
     if base is not None and isinstance(mean := base.scores.get(score), float):
         by_seed: Any = base.scores.get("test_by_seed") or {}
@@ -125,16 +125,16 @@ def _summary(done: "Finished", run_id: str | None, base: "Tuned | None") -> list
     return lines
 
 
-def _document(done: "Finished") -> dict[str, Any]:
+def _document(finished: "Finished") -> dict[str, Any]:
     """Return the JSON document of a run: its specification, its history and how it was computed."""
     return {
-        **done.spec.model_dump(mode="json"),
-        "rounds": done.spec.settings.rounds,
-        "status": done.status,
-        "partition_fingerprint": done.result.fingerprint,
-        "history": done.history,
-        "seconds": round(done.result.seconds, 3),
-        **{name: getattr(done.result, name) for name in ("execution", "chunk", "device")},
+        **finished.spec.model_dump(mode="json"),
+        "rounds": finished.spec.settings.rounds,
+        "status": finished.status,
+        "partition_fingerprint": finished.result.fingerprint,
+        "history": finished.history,
+        "seconds": round(finished.result.seconds, 3),
+        **{name: getattr(finished.result, name) for name in ("execution", "chunk", "device")},
     }
 
 

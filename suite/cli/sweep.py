@@ -81,7 +81,7 @@ def sweep(
 
 
 def _conclude(result: "Result", where: list[str]) -> None:
-    """Print a sweep's leaderboard, its counts of trials, and the next commands, with the options `where` for its storage."""
+    """Print a sweep's leaderboard, its counts of trials, and the next commands. `where` has their storage options."""
     from reports.wording.tables import terminal
 
     console, summary, board = out(), result.summary, result.leaderboard
@@ -155,42 +155,42 @@ def status(
 
     The sweeps may run in other processes.
     """
-    standings = api.status(name, storage=storage)
+    statuses = api.status(name, storage=storage)
     if as_json:
-        emit(standings)
+        emit(statuses)
         return
-    if not standings:
+    if not statuses:
         say(f"no sweep in {storage}: `suite sweep` starts one, --storage names another folder")
-    for standing in standings if isinstance(standings, list) else [standings]:
-        for line in (_progress(standing), *_leaders(standing)):
+    for progress in statuses if isinstance(statuses, list) else [statuses]:
+        for line in (_progress(progress), *_leaders(progress)):
             out().print(line, **PLAIN)
 
 
-def _progress(standing: dict[str, Any]) -> str:
+def _progress(progress: dict[str, Any]) -> str:
     """Return a sweep's progress in one line: its runs by status, its state, and the time left."""
     from reports.wording.words import spell
 
     kinds = ("finished", "pruned", "diverged", "failed", "died")
-    counts = ", ".join(f"{standing[kind]} {kind}" for kind in kinds if standing[kind])
-    done = standing["ended"] - standing["superseded"]
-    complete = done >= standing["expected"] and standing["recorded"] >= standing["ended"]
-    state = "running" if standing["running"] else "finished" if complete else "not running here"
-    if standing["asked_to"]:
-        state += f", asked to {standing['asked_to']}"
-    if standing["running"] and standing["seconds_left"] is not None:
-        left = spell(standing["seconds_left"])
-        state += f", {standing['per_minute']:.0f} runs/min, about {left} left"
-    runs = f"{done}/{standing['expected']} runs ({counts or 'none yet'})"
-    last = f"last event {standing['idle_seconds']:.0f} s ago"
-    return f"{standing['name']}: {runs}, {standing['recorded']} recorded; {state}, {last}"
+    counts = ", ".join(f"{progress[kind]} {kind}" for kind in kinds if progress[kind])
+    done = progress["ended"] - progress["superseded"]
+    complete = done >= progress["expected"] and progress["recorded"] >= progress["ended"]
+    state = "running" if progress["running"] else "finished" if complete else "not running here"
+    if progress["asked_to"]:
+        state += f", asked to {progress['asked_to']}"
+    if progress["running"] and progress["seconds_left"] is not None:
+        left = spell(progress["seconds_left"])
+        state += f", {progress['per_minute']:.0f} runs/min, about {left} left"
+    runs = f"{done}/{progress['expected']} runs ({counts or 'none yet'})"
+    last = f"last event {progress['idle_seconds']:.0f} s ago"
+    return f"{progress['name']}: {runs}, {progress['recorded']} recorded; {state}, {last}"
 
 
-def _leaders(standing: dict[str, Any]) -> list[str]:
+def _leaders(progress: dict[str, Any]) -> list[str]:
     """Return one line for each scenario of a sweep: its best algorithms by validation score."""
     from trials.run.spec import Scenario
     from trials.scoring.metrics import TASKS
 
-    entries = [entry for entry in standing["best"] if entry["best"] is not None]
+    entries = [entry for entry in progress["best"] if entry["best"] is not None]
     entries.sort(key=lambda entry: -TASKS[entry["metric"]].sign * entry["best"])
     scores: dict[str, list[str]] = defaultdict(list)
     for entry in entries:

@@ -67,8 +67,8 @@ def tuned_export(
 ) -> None:
     """Write tuned configurations as programs that need only PyTorch.
 
-    Of several for an algorithm in a scenario, only that with the best validation score is written. Those that no program
-    can repeat are left out. --where takes algorithm, dataset, model and heterogeneity, which are options, too.
+    Of an algorithm in a scenario, only the configuration with the best validation score is written. Configurations that
+    no program supports are left out. --where takes algorithm, dataset, model and heterogeneity, which are options, too.
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     from suite.configurations.program import SIGN, exported
@@ -96,8 +96,8 @@ def tuned_import(
 ) -> None:
     """Import configurations for `suite run --tuned`.
 
-    All files are checked first, and nothing is imported if one is wrong. Of several for an algorithm in a scenario,
-    the one with the best validation score is kept.
+    All files are checked first, and nothing is imported if one is wrong. Of an algorithm in a scenario, only the
+    configuration with the best validation score is kept.
     """
     from suite.configurations.configuration import keep, tuned_files
 

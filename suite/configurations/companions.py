@@ -197,11 +197,11 @@ def read(path: str) -> Companions:
     return content
 
 
-def starts(entries: Sequence[Entry], where: str) -> dict[str, list[InitialConfiguration]]:
-    """Return the companions of each entry, by its id, as configurations to start from. `where` is the study's `warm_start`.
+def starts(entries: Sequence[Entry], warm_start: str) -> dict[str, list[InitialConfiguration]]:
+    """Return the companions of each entry, by its id, as configurations to start from. `warm_start` is the study's value.
     Under `companions`, all entries of a scenario start without companions if one of its algorithms has none.
     """
-    kind, _, path = where.partition(":")
+    kind, _, path = warm_start.partition(":")
     measured = read(path).algorithms
     lacking: dict[Scenario, list[str]] = {}
     for entry in entries:

@@ -116,8 +116,8 @@ def read(path: Path) -> Tuned:
 
 def tuned_files(source: Path) -> list[Tuned]:
     """Return the configurations in a file, or in all `*.yaml` below a folder. Raise `UserError` if one is bad, or there is none."""
-    path, there = look(source, "configuration")
-    paths = sorted(path.rglob("*.yaml")) if there == "folder" else [path]
+    path, kind = look(source, "configuration")
+    paths = sorted(path.rglob("*.yaml")) if kind == "folder" else [path]
     if not paths:
         raise UserError(f"there is no *.yaml below {source}")
     return list(map(read, paths))

@@ -35,15 +35,15 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def shared_draw(number: int, scenario: Sequence[str], seeds: Sequence[int]) -> float:
-    """Return the share u_k in [0, 1) of its range at which random draw k = `number` in a scenario has its learning rate.
-    `seeds` are the study's seed and the integers of the replicate.
+    """Return u_k = frac(u_0 + k / golden ratio) for draw k = `number` in a scenario: the share of its range at which the
+    learning rate lies. u_0 is drawn by `seeds`, the study's seed and the integers of the replicate.
     """
     first = randomness.uniform("opening", zlib.crc32("|".join(scenario).encode()), *seeds)[0]
     return float((first + number * GOLDEN) % 1)
 
 
 def random_startup(sampler: Sampler, lag: int) -> float:
-    """Return how many of a search's first trials the sampler draws uniformly: inf for a sampler that never learns."""
+    """Return how many of a search's first trials the sampler draws uniformly: inf for random search, 0 for a grid or line."""
     first = first_modelled(sampler, lag) or math.inf
     return first - 1 if sampler.uniform else 0
 
@@ -109,8 +109,8 @@ class EntrySearch:
                 self.starts.append(start)
 
     def _configuration(self, index: int) -> InitialConfiguration:
-        """Return configuration `index`: a start, the line's next one, or the sampler's suggestion. A random suggestion has
-        the learning rate that all algorithms of the scenario share.
+        """Return configuration `index`: one of `starts`, the next one of the line search, or the sampler's suggestion. A
+        random suggestion has the learning rate that all algorithms of the scenario share.
         """
         if index < len(self.starts):
             self.proposer.add(index, self.starts[index].params)
@@ -125,7 +125,7 @@ class EntrySearch:
         return InitialConfiguration("sampled", self.proposer.suggest(index, opening))
 
     def _of_line(self, params: dict[str, Any]) -> InitialConfiguration:
-        """Return a configuration of the line, marked as warm if its hyperparameters other than rates are a warm start's."""
+        """Return a configuration of the line search. Its origin is "warm" if all but its rates are from a warm start."""
         assert self.line is not None
         others = self.line.others
         for setting in self._settings:
@@ -134,7 +134,7 @@ class EntrySearch:
         return InitialConfiguration("sampled", params)
 
     def _ended(self, request: TrialRequest) -> tuple[dict[str, Any], float | None]:
-        """Return a trial's configuration and its score, the larger the better: None if it failed, diverged or broke a constraint."""
+        """Return a trial's configuration and its score (larger is better), or None if it failed, diverged or broke a constraint."""
         end = self.ends[request.trial_id]
         lost = end.status in (Status.FAILED, Status.DIVERGED) or not end.feasible(self.entry)
         return request.params, None if lost else self.entry.task.sign * self._value(end)
@@ -263,7 +263,7 @@ class EntrySearch:
 
     def _choose(self) -> tuple[list[int], int | None]:
         """Return the numbers of the best search trials, which the study may confirm, and that of the winner among them.
-        The winner has the best mean over its search trial and its confirming runs. It is None before any trial has ended.
+        The winner ranks best by its search trial and its confirming runs together. It is None while no trial can be ranked.
         """
         if self._chosen is None:
             ends = [self.ends.get(request.trial_id) for request in self.requests]

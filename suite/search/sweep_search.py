@@ -103,7 +103,7 @@ class SweepSearch:
 
     @property
     def firsts(self) -> list[EntrySearch]:
-        """The search of each entry in its first replicate."""
+        """The searches of the first replicate, one for each entry."""
         return [search for search in self.entries.values() if not search.replicate.name]
 
     @property

@@ -56,7 +56,7 @@ class Entry:
 
     @property
     def away(self) -> str:
-        """What the paper's experiments have and the default configuration lacks, such as unequal work, or "" if nothing."""
+        """The features of the paper's experiments that the default configuration lacks, such as unequal work, or ""."""
         settings = self.spec(self.space.default(), 0).settings
         return away(self._cls, settings, self.scenario.heterogeneity)
 
@@ -75,8 +75,8 @@ class Entry:
     @cached_property
     def id(self) -> str:
         """A hash of the algorithm, scenario, settings, search space and constraints, without budgets, seeds and execution."""
-        apart = {"data_seed", "partition_seed", "execution", "chunk"}
-        fixed = self.settings.model_dump(exclude=apart, exclude_defaults=True)
+        excluded = {"data_seed", "partition_seed", "execution", "chunk"}
+        fixed = self.settings.model_dump(exclude=excluded, exclude_defaults=True)
         content = [self.algorithm, *self.scenario, fixed, self.space.describe()]
         if self.constraints:
             content.append({"constraints": dict(self.constraints)})

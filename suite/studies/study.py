@@ -113,7 +113,7 @@ class Study(Written):
 
     @property
     def replicates(self) -> list[Replicate]:
-        """The replicates in which every entry is searched."""
+        """The replicates (split, partition, tuning) in which every entry is searched."""
         return replicates(self.tunings, self.partitions, self.splits)
 
 
@@ -161,8 +161,8 @@ def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source
 
 
 def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a study's content with new values; the key `settings.rounds` means `rounds` inside `settings`. A new range keeps
-    what it lacks from the old one, but choices replace an interval, and an interval replaces choices.
+    """Return a study's content with new values. The key `settings.rounds` means `rounds` inside `settings`. A new range
+    keeps the old values that it lacks, but choices replace an interval, and an interval replaces choices.
     """
     changed = dict(content)
     for key, value in overrides.items():
