@@ -208,7 +208,7 @@ def starts(entries: Sequence[Entry], warm_start: str) -> dict[str, list[InitialC
         if entry.algorithm not in measured and kind != SOME:
             lacking.setdefault(entry.scenario, []).append(entry.label)
     for scenario, names in lacking.items():
-        say(f"{scenario}: all algorithms start without companions, since {', '.join(names)} has none")
+        say(f"{scenario}: no algorithm starts with companions, since {', '.join(names)} has none")
     warm: dict[str, list[InitialConfiguration]] = {}
     for entry in entries:
         warm[entry.id] = []
