@@ -1,6 +1,6 @@
-"""Federated-learning algorithms, tuned fairly, compared, reused: the command line and `suite.api`.
+"""Tune federated-learning algorithms by the same rules, compare them, and reuse what was tuned.
 
-`suite.sweep`, `run` and the other functions are imported when they are first used.
+`suite.sweep`, `suite.run` and the other public functions are loaded from `suite.api` when they are first used.
 """
 
 import sys
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if sys.platform == "win32":
-    _said = "suite does not run on Windows: use Linux, or Linux in WSL 2 (docs/reference.md)"
+    _message = "suite does not run on Windows: use Linux, or Linux in WSL 2 (docs/reference.md)"
     if Path(sys.argv[0]).stem == "suite":  # the command, which has no use for a traceback
-        print(f"error: {_said}", file=sys.stderr)
+        print(f"error: {_message}", file=sys.stderr)
         sys.exit(2)
-    raise ImportError(_said)
+    raise ImportError(_message)
 
 if TYPE_CHECKING:
     from suite.api import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""`python -m suite`: the `suite` command."""
+"""Run the `suite` command by `python -m suite`."""
 
 from suite.cli.app import main
 

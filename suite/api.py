@@ -1,10 +1,10 @@
-"""The Python interface: what the commands do, for scripts and notebooks, with typed results.
+"""The Python interface: each command as a function with a typed result, for scripts and notebooks.
 
-Wrong input raises `trials.common.errors.UserError` with the text that the command shows. The default `tracking_uri` is
-MLFLOW_TRACKING_URI. `suite/__init__.py` lists the public names; docs/python.md shows their use.
+Wrong input raises `trials.common.errors.UserError` with the message that the command prints. The environment variable
+MLFLOW_TRACKING_URI is the default `tracking_uri`. docs/python.md has examples.
 """
 
-# Functions import what they need when they are called: what only reads starts without PyTorch and Ray.
+# Functions import their modules when they are called, so that those that only read start without PyTorch and Ray.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from trials.settings import Settings
 
     Source = str | Path | Result
-    """The name of a sweep or a study, the path of a table, or what `sweep` returned."""
+    """The name of a sweep or a study, the path of a table of trials, or the `Result` of `sweep`."""
 
 TABLE = ".parquet"
-"""How the name of a table ends."""
+"""The file extension of a sweep's table of trials."""
 OPTIONS = ("name", "smoke", "resume", "address", "storage", "tracking_uri", "data_root")
 """The arguments of `sweep` that are not keys of a study."""
 
@@ -56,14 +56,14 @@ def sweep(
     minutes: float | None = None,
     **values: Any,
 ) -> Result:
-    """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them.
+    """Tune every algorithm of a study by the same rules, run each winner again with fresh seeds, and rank the algorithms.
 
-    `study` is a shipped study's name, a path to a YAML file, or its content, which needs a `name`. `values` are the
-    keys that `suite sweep --set` takes, as in `algorithms=["fedavg", "folb"], trials=8, rounds=20`; of a mapping, as in
-    `search={"lr": "0.01..1"}`, only the keys that it has are replaced. The others are the command's options.
+    `study` is the name of a shipped study, the path of a YAML file, or a study's content, which needs a `name`. `values`
+    replace keys of the study, as in `algorithms=["fedavg", "folb"], trials=8, rounds=20`. A mapping such as
+    `search={"lr": "0.01..1"}` replaces only the keys that it has. The other arguments are options of `suite sweep`.
 
-    Raise `UserError` before anything is started, and `HaltedError` when a fault around the sweep (a
-    full disk, say) ends it, with its state kept. Ctrl-C ends it in order: see `Result.ending`.
+    Raise `UserError` for bad input before anything starts, and `HaltedError` when a fault such as a full disk ends the
+    sweep, whose state is kept. After Ctrl-C, `Result.ending` is "interrupted".
     """
     if minutes is not None and not 0.1 <= minutes < inf:
         raise UserError(f"minutes is {minutes}, but must be at least 0.1")
@@ -73,21 +73,21 @@ def sweep(
 
 
 def sweep_request(study: Any, **options: Any) -> tuple[SweepRequest, Resources]:
-    """Return the sweep that `sweep` is asked for, and what its trials get."""
+    """Return the request for a sweep and the resources of its trials, from a study and the keyword arguments of `sweep`."""
     from suite.sweeps.journal.paths import SweepPaths
     from suite.tracking import usual
 
     name, smoke, resume, address, storage, uri, data_root = map(options.pop, OPTIONS)
     if isinstance(study, str | Path):
-        study, stem = str(study), Path(study).resolve().stem  # `.` has no name of its own
+        study, stem = str(study), Path(study).resolve().stem  # `.` alone has no stem
         name = stem + "-smoke" * smoke if name is None else name
     else:
         study = dict(study if isinstance(study, Mapping) else study.model_dump(mode="json"))
         name = study.pop("name", None) if name is None else name
     if not isinstance(name, str):
-        raise UserError("name: a study that is no file needs one: sweep(study, name='mine')")
+        raise UserError("name: a study that is not a file needs one, as in name='mine'")
     paths = SweepPaths(folder_of(storage), name, usual(uri), data_root)
-    paths.check(resume)  # said before the libraries come, which takes seconds
+    paths.check(resume)  # before the libraries are loaded, which takes seconds
     from suite.sweeps.request import SweepRequest, changes
 
     changed, resources, paths.checkpoints = changes(_models_by_name(options), address)
@@ -111,22 +111,22 @@ def run(
     device: str = "cpu",
     **values: Any,
 ) -> Finished:
-    """Run one configuration to its end in this process. Only `Finished.record` records it.
+    """Run one configuration to its end in this process, and return the run. Only `Finished.record` writes it to MLflow.
 
-    Values left out come from `algorithm`, if that is a tuned configuration. Else they are the command's defaults (digits,
-    logreg, iid). `values` are hyperparameters or settings, and `memory_budget` in GB. `model` may be the
-    function that makes it. `data` takes the place of a `dataset`'s name: two `torch.utils.data.Dataset`s (train, test),
-    or one table or two of pandas, pyarrow or Hugging Face, with the column `target` and, for `natural`, the column
-    `client`; `task` is "classification" or "regression" (docs/data.md).
+    `algorithm` is a name or a tuned configuration. Arguments left out are those of the tuned configuration, or else digits,
+    logreg and iid. `values` are hyperparameters, settings, or `memory_budget` in GB. `model` may be the function that makes one.
+    `data` replaces `dataset`: two `torch.utils.data.Dataset`s (train, test), or one or two tables of pandas, pyarrow or
+    Hugging Face. `target` names a table's column of labels, `client` its column of clients for the level `natural`, and
+    `task` is "classification" or "regression" (docs/data.md).
     """
     from suite.runs.single import execute
     from trials.datasets.own import given
 
     columns = {"target": target, "client": client, "task": task}
     if data is None and any(columns.values()):
-        raise UserError("target, client and task are of a table that is given as data=")
+        raise UserError("target, client and task describe a table: pass it as data=")
     if data is not None and dataset is not None:
-        raise UserError(f"dataset is {dataset!r}, and data are given, too: give one of them")
+        raise UserError(f"dataset is {dataset!r}, but data= is passed, too: leave one of them out")
     memory, dataset = taken_memory(values), dataset if data is None else given(data, columns)
     names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
     spec = run_request(algorithm, names, settings, seed, values).spec()
@@ -134,7 +134,7 @@ def run(
 
 
 def taken_memory(values: dict[str, Any]) -> int | None:
-    """Take `memory_budget` out of the values, and return it in bytes."""
+    """Remove `memory_budget` (in GB) from the values. Return it in bytes, or None where it is absent."""
     from suite.execution.resources import Resources
 
     return Resources(memory_budget=values.pop("memory_budget", None)).budget_bytes
@@ -147,7 +147,7 @@ def run_request(
     seed: int = 0,
     values: Mapping[str, Any] | None = None,
 ) -> Request:
-    """Return the request for a run. If `algorithm` is a tuned configuration, `values` replace its values."""
+    """Return the request for a run. A tuned configuration provides the defaults. Raise `UserError` for names that are not text."""
     from suite.configurations.configuration import Tuned
     from suite.runs.request import Request
 
@@ -156,10 +156,10 @@ def run_request(
         algorithm.refuse_changed(f"the tuned configuration of {algorithm.algorithm}")
         base, algorithm = algorithm.model_dump(), None
     names = {**names, "algorithm": algorithm, "model": _model_name(names.get("model"))}
-    # A class or a data set is easily passed in the place of its name.
+    # People pass a class or a data set where its name is expected.
     for key, name in names.items():
         if name is not None and not isinstance(name, str):
-            raise UserError(f"{key} is {name!r}, but must be a name, as of your file: mine.py:Name")
+            raise UserError(f"{key} is {name!r}, but must be a name (your own code: mine.py:Name)")
     return Request(base, names, seed, {**dict(settings or {}), **(values or {})})
 
 
@@ -170,7 +170,7 @@ def replay(
     data_root: str | None = None,
     tracking_uri: str | None = None,
 ) -> Replay:
-    """Train a recorded run again, and compare every metric: `suite replay`. `exact` says whether all bits are the same."""
+    """Train a recorded run again, and compare every recorded metric. `Replay.exact` is True where all bits agree."""
     from suite.runs import single
 
     (recorded,) = recorded_runs(run_id, 1, storage, tracking_uri)
@@ -180,7 +180,7 @@ def replay(
 def recorded_runs(
     source: str, sample: int, storage: str | Path, tracking_uri: str | None
 ) -> list[RecordedRun]:
-    """Return a run by its id, or a random sample of the trials of a table."""
+    """Return the run with the id `source`, or at most `sample` random finished trials of the table at the path `source`."""
     from suite.runs import single
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
@@ -195,8 +195,8 @@ def recorded_runs(
 def load_model(
     path: str | Path, client: int | None = None, *, model: str | Callable[..., Any] | None = None
 ) -> TrainedModel:
-    """Return a saved model as a `torch.nn.Module`: samples (b, *shape) to logits (b, C); or a `client`'s own one. No code
-    in the folder runs: your own model needs `model`, the function that makes it.
+    """Return a saved model as a `torch.nn.Module` from samples (b, *shape) to logits (b, C). It is the server's model,
+    or the personal model of `client`. A model of your own needs `model`, the function that makes it: no code in the folder runs.
     """
     from trials.run.saved_model import read
 
@@ -215,8 +215,8 @@ def trainable(
 ) -> type[tune.Trainable]:
     """Return an algorithm as a Ray Tune trainable, for `tune.Tuner` with any of its searchers and schedulers.
 
-    The keys of `param_space` are hyperparameters or settings by name, and `seed`. Results are flat: `round` (a
-    scheduler's `time_attr`), `val_score`, metrics and counters. Trials continue from Tune's checkpoints to the last bit.
+    The keys of `param_space` are hyperparameters, settings, and `seed`. Each result is a flat dict of `round` (the `time_attr`
+    of a scheduler), `val_score`, metrics and counters. A trial that continues from Tune's checkpoint computes the same bits.
     """
     from suite.runs import request
 
@@ -230,7 +230,7 @@ def load(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> pd.DataFrame:
-    """Load the trials of sweeps (default: all), a row each, with the columns of docs/table.md; `curves` adds their curves."""
+    """Return the trials of sweeps (default: all), one row each, with the columns of docs/table.md. `curves` adds columns of metrics by round."""
     from suite.results.table import CURVES, PLAIN
 
     columns = [*PLAIN, *(CURVES if curves else ())]
@@ -248,8 +248,9 @@ def leaderboard(
 ) -> ShownBoard:
     """Rank algorithms by the final runs of sweeps, studies or tables (default: all sweeps), as `suite leaderboard` does.
 
-    `where` are values of columns, as in `{"dataset": "digits"}`; `metric` is score, best, worst_clients, client_spread,
-    personal, fine_tuned, unseen, loss or top5; `at` compares at equal rounds, steps, bytes or simulated seconds.
+    `where` keeps the runs with these values of columns, as in `{"dataset": "digits"}`. `metric` is score, best,
+    worst_clients, client_spread, personal, fine_tuned, unseen, loss or top5. `at` is the cost at which runs are compared:
+    rounds, steps, bytes or seconds. `target` is a test score: the board then counts the rounds that runs need to reach it.
     """
     from reports.page.notebook import ShownBoard
     from suite.results.leaderboards import Query, read_leaderboard
@@ -266,7 +267,7 @@ def report(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> WrittenReport:
-    """Write one self-contained HTML page of the same `sources`, and its `figures` as files ("svg", "png", "pdf")."""
+    """Write one self-contained HTML page with leaderboard and charts. `figures` ("svg", "png", "pdf") adds the charts as files."""
     from reports.charts.drawing import FORMS
     from suite.results.leaderboards import Query
     from suite.results.report import write
@@ -279,16 +280,16 @@ def report(
             raise unknown("form of figures", form, FORMS)
     tables = tables_at(sources, storage, tracking_uri)
     if output is None:
-        names, place = _places(sources, storage)
+        names, folder = _places(sources, storage)
         stems = [Path(name).stem if name.endswith(TABLE) else name for name in names]
         check_name(name := "-".join(stems) or "all", "report of")
-        output = place / "report" / name
+        output = folder / "report" / name
     query, server = Query(where=where or {}), pages_at(usual(tracking_uri))
     return write(tables, query, Path(output), server, forms)
 
 
 def tables_at(sources: Sequence[Source], storage: str | Path, tracking_uri: str | None) -> Tables:
-    """Return the tables of `sources`: paths of tables, names of sweeps or studies. The default is all tables of the place."""
+    """Return the tables of trials of sweeps, studies or files (default: all), from a tracking server or else the storage folder."""
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
 
@@ -297,7 +298,7 @@ def tables_at(sources: Sequence[Source], storage: str | Path, tracking_uri: str 
 
 
 def _places(sources: Sequence[Any], storage: str | Path) -> tuple[list[str], Path]:
-    """Return the names of sources and the folder of their storage. A `Result` of `sweep` brings its own folder."""
+    """Return the names of `sources`, and their storage folder. The `Result` of a sweep knows its folder, which replaces `storage`."""
     names, folder = [], folder_of(storage)
     for source in sources:
         summary = getattr(source, "summary", None)
@@ -313,9 +314,9 @@ def study(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> optuna.Study:
-    """Return the search of an entry of a sweep as an `optuna.Study`, for `optuna.visualization` and `optuna.importance`.
+    """Return the search of one algorithm in one scenario as an `optuna.Study`, whose values are validation scores.
 
-    `entry` is an entry's name; ` · t1` at its end selects a replicate. Values are validation scores.
+    `entry` is its name, as in `folb · digits · logreg · iid`. ` · t1` at the end selects a replicate of the search.
     """
     from suite.results.study import study_of
 
@@ -325,36 +326,36 @@ def study(
 def status(
     sweep: str | Result | None = None, *, storage: str | Path = "runs"
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return a sweep's progress and its leading methods. A study's name gives a list of its sweeps, no name a list of all
-    sweeps. Sweeps with an unreadable journal are named on standard error.
+    """Return the progress of a sweep and the best trial of each of its searches. For a study's name return a list, one
+    item for each sweep of the study, and for None a list of all sweeps. Unreadable sweeps are named on standard error.
     """
     from suite.console import say
     from suite.sweeps.status import status as read
     from suite.sweeps.status import sweeps
 
-    (called,), folder = _places([sweep], storage)
+    (name,), folder = _places([sweep], storage)
     names = sweeps(folder)
-    # A sweep may have the name of its study, and then it is meant.
-    if called in names:
-        return read(folder, called)
-    standings = []
-    for name in names:
+    # A sweep often has the name of its study: the sweep goes first.
+    if sweep is not None and name in names:
+        return read(folder, name)
+    statuses = []
+    for each in names:
         try:
-            standings.append(read(folder, name))
+            statuses.append(read(folder, each))
         except UserError as error:
-            say(f"sweep {name} is left out: {error}")
+            say(f"sweep {each} is left out: {error}")
     if sweep is None:
-        return standings
-    standings = [standing for standing in standings if standing["study"] == called]
-    if not standings:
-        return read(folder, called)
-    say(f"{called} is a study; its sweeps: {', '.join(standing['name'] for standing in standings)}")
-    return standings
+        return statuses
+    statuses = [each for each in statuses if each["study"] == name]
+    if not statuses:
+        return read(folder, name)  # raises the error for an unknown name
+    say(f"{name} is a study; its sweeps: {', '.join(each['name'] for each in statuses)}")
+    return statuses
 
 
 def stop(sweep: str | Result, *, now: bool = False, storage: str | Path = "runs") -> bool:
-    """End a sweep that another process runs; return whether that process is on this machine. Running trials finish first;
-    with `now` the sweep ends within seconds.
+    """Ask the process that runs a sweep to end it after its running trials, or with `now` within seconds. Return whether a
+    process of this machine runs the sweep.
     """
     from suite.sweeps.status import ask
 
@@ -371,7 +372,7 @@ def tuned(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> TunedList:
-    """Return the tuned configurations that match, by data set and level, the best validation score first."""
+    """Return the tuned configurations with these names, sorted by data set, level and validation score, best first."""
     from suite.configurations.library import list_tuned, select_tuned
     from suite.tracking import usual
 
@@ -381,24 +382,24 @@ def tuned(
 
 
 def folder_of(storage: str | Path) -> Path:
-    """Return a storage's folder, which need not exist yet. Raises `UserError` where it cannot exist."""
-    path, there = look(storage, "storage")
-    if there not in ("", "folder"):
-        raise UserError(f"storage {path} is a {there}, not a folder")
+    """Return the path of a storage folder, which need not exist yet. Raise `UserError` if something else is at that path."""
+    path, kind = look(storage, "storage")
+    if kind not in ("", "folder"):
+        raise UserError(f"storage {path} is a {kind}, not a folder")
     return path
 
 
 def _models_by_name(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a study's keys, each function that makes a model replaced by its name."""
+    """Return a study's keys and values, with each function that makes a model replaced by its name `FILE:NAME`."""
     models = values.get("models")
     if callable(models) or isinstance(models, list | tuple):
-        each = models if isinstance(models, list | tuple) else [models]
-        return {**values, "models": [*map(_model_name, each)]}
+        makers = models if isinstance(models, list | tuple) else [models]
+        return {**values, "models": [*map(_model_name, makers)]}
     return dict(values)
 
 
 def _model_name(model: Any) -> Any:
-    """Return the name of a function that makes a model; a name is returned as it is."""
+    """Return the name `FILE:NAME` of a function that makes a model, and any other value as it is."""
     if not callable(model):
         return model
     from trials.models.own import located

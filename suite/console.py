@@ -1,4 +1,4 @@
-"""One JSON document on standard output, everything for a person on standard error."""
+"""Printing: results and JSON documents on standard output, messages for a person on standard error."""
 
 import io
 import os
@@ -13,47 +13,47 @@ if TYPE_CHECKING:
     from reports.table import Column
 
 READING = "reading the records"
-"""Printed by commands that read a store, since MLflow takes seconds to load."""
+"""The message of commands that read a store, since MLflow takes seconds to load."""
 UNBOUNDED = 10_000
-"""The width of lines that do not go to a terminal."""
+"""The width of a line, in characters, where standard output is not a terminal."""
 _CONTROLS = [*range(9), *range(11, 32), *range(127, 160)]
 _TURNING = [0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 HARMLESS = {code: ascii(chr(code))[1:-1] for code in (*_CONTROLS, *_TURNING)}
-"""Characters that move a terminal's cursor or reorder its text, spelled out: a file's name must not hide a message about
-it.
+"""The escape of each character that moves a terminal's cursor or reorders its text. Without escapes, the name of a file
+could hide a message about it.
 """
 ESCAPED = {code: f"\\u{code:04x}" for code in HARMLESS}
-"""The same as JSON spells it, whose strings keep them."""
+"""The escapes of the same characters in JSON, which readers of the document turn back into the characters."""
 
 
 class Lasting(io.FileIO):
-    """A stream whose terminal may be closed while `nohup` keeps the command; later output is dropped."""
+    """An output stream to a terminal. Once the terminal is closed, as under `nohup`, output is dropped."""
 
     def write(self, content: Any) -> int:
-        """Write text while there is a terminal."""
+        """Write the content, or drop it where the terminal is closed. Return its length in bytes."""
         with suppress(OSError):
             return super().write(content)
         return memoryview(content).nbytes
 
 
 def outlive_terminal() -> None:
-    """Keep prints from failing when the terminal is gone or its encoding lacks a letter."""
+    """Replace the standard streams, so that printing fails neither after the terminal is closed nor for unknown letters."""
     for name in ("stdout", "stderr"):
         if hasattr(getattr(sys, name), "reconfigure"):
             getattr(sys, name).reconfigure(errors="backslashreplace")
-        if (at := getattr(sys, name)) is not None and at.isatty():
-            lasting = io.BufferedWriter(Lasting(at.fileno(), "w", closefd=False))
-            text = io.TextIOWrapper(lasting, at.encoding, at.errors, line_buffering=True)
+        if (stream := getattr(sys, name)) is not None and stream.isatty():
+            lasting = io.BufferedWriter(Lasting(stream.fileno(), "w", closefd=False))
+            text = io.TextIOWrapper(lasting, stream.encoding, stream.errors, line_buffering=True)
             setattr(sys, name, text)
 
 
 def write(text: str) -> None:
-    """Print text of files and records on standard output as it is, except what moves a terminal's cursor."""
+    """Print a text on standard output. Characters that would move a terminal's cursor are escaped."""
     sys.stdout.write(text.translate(HARMLESS))
 
 
 def emit(document: Any) -> None:
-    """Print one JSON document; numbers that JSON cannot hold become null."""
+    """Print one JSON document on standard output, with null in the place of NaN and infinity."""
     from pydantic_core import to_json
 
     text = to_json(document, indent=2, inf_nan_mode="null").decode()
@@ -61,12 +61,12 @@ def emit(document: Any) -> None:
 
 
 def say(text: str) -> None:
-    """Print a message for the person on standard error."""
+    """Print a message on standard error, with control characters escaped."""
     print(text.translate(HARMLESS), file=sys.stderr, flush=True)
 
 
 def out() -> "Console":
-    """Return standard output, as wide as the terminal or COLUMNS; a file gets whole lines."""
+    """Return a rich console on standard output, as wide as the terminal or the variable COLUMNS. Lines in files are not wrapped."""
     from rich.console import Console
 
     bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
@@ -79,8 +79,8 @@ def show_table(
     essential: int | None = None,
     title: str | None = None,
 ) -> None:
-    """Print a table as wide as the room, and name the columns left out. The first `essential` ones (default: all) stay
-    while they fit with folded names.
+    """Print a table that fits the terminal, and name the columns that had to be left out. The first `essential` columns
+    (default: all) stay as long as they fit with folded names.
     """
     from reports.terminal import fitted, left_out
 

@@ -1,4 +1,4 @@
-"""Variables of the environment, changed for a while only: the process may be a person's notebook."""
+"""Environment variables that are changed only for a while, since the process may be a person's notebook."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def kept(*beginnings: str, **defaults: str) -> Iterator[None]:
-    """Set the variables that are not set. At the end, restore all variables with these prefixes, whatever changed them."""
+    """Set each variable of `defaults` that is not set. On exit restore all variables whose names start with one of `beginnings`."""
     before = {name: value for name, value in os.environ.items() if name.startswith(beginnings)}
     try:
         for name, value in defaults.items():

@@ -1,4 +1,4 @@
-"""The format of what the suite writes, and the one rule for what another version wrote."""
+"""The format number of the suite's files, and the refusal of files in another format."""
 
 from importlib.metadata import version
 
@@ -9,11 +9,11 @@ FORMAT = 3
 
 
 class FormatError(UserError):
-    """A file or a run is of another format; nothing of it was read."""
+    """A file or a run has another format number, so nothing of it was read."""
 
 
 def check_format(what: str, written: object, instead: str = "") -> None:
-    """Raise `FormatError` in one line where the format `written` in `what` is another; `instead` is a further way out."""
+    """Raise `FormatError` unless `written`, the format number in a file or run, is `FORMAT`. The error names `what` was read."""
     if written == FORMAT:
         return
     by, reader = "suite 0.2.0", "0.2.0 (commit 4018725)"

@@ -1,4 +1,4 @@
-"""What a data set looks like once a heterogeneity level has partitioned it."""
+"""Statistics of a data set whose samples a heterogeneity level has distributed over clients."""
 
 from pathlib import Path
 from typing import Any
@@ -13,24 +13,24 @@ from trials.federated_data import FederatedData, partition
 from trials.run.spec import TrialSpec
 
 BINS = 10
-"""A regression's targets are shown as labels: so many intervals of equal width."""
+"""The number of intervals of equal width into which the targets of a regression are counted, in the place of labels."""
 
 
 def partitioned(spec: TrialSpec, root: str | None) -> FederatedData:
-    """Load and partition as a run does. Raise `UserError` when files are absent, or the level does not suit the data."""
+    """Return the partitioned data set of a trial. Raise `UserError` if files are missing, or the level does not suit the data."""
     settings, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
     loaded = datasets.parse(spec.dataset).load(settings.data_seed, settings.clients, root)
     return partition(loaded, level, settings)
 
 
 def described(spec: TrialSpec, data: FederatedData) -> dict[str, Any]:
-    """Return the JSON of `suite data describe`: statistics of each client, and counts (n, C) of labels or intervals of targets.
+    """Return the document of `suite data describe`: statistics of each client, and the counts (clients, C) of labels.
 
-    `unused` counts training samples that no client holds, `shared` those that several hold. `wasserstein` is the distance
-    between a client's labels and those of all clients (FedAgg, Fig. 2c). Reading: labels are the points 0, 1, 2, ... of
-    a line; targets are points themselves.
+    `unused` counts training samples that no client holds, and `shared` those that several clients hold. `wasserstein` is
+    the distance between the labels of one client and those of all clients (FedAgg, Fig. 2c), where label c is the point c
+    of a line. Targets of a regression are points themselves, and are counted in `BINS` intervals.
     """
-    from scipy.stats import wasserstein_distance  # takes every start half a second
+    from scipy.stats import wasserstein_distance  # takes half a second to load
 
     y, classes = data.dataset.y, data.dataset.classes
     edges, names = np.arange(classes + 1.0), [*map(str, range(classes))]
@@ -38,16 +38,16 @@ def described(spec: TrialSpec, data: FederatedData) -> dict[str, Any]:
         edges = np.linspace(y.min(), y.max(), BINS + 1)
         names = [*map("from {:.2g}".format, edges[:-1])]
     values, counts = np.unique(y[data.train], return_counts=True)
-    held, rows = [], []
+    label_counts, rows = [], []
     for part in np.split(y[data.train], data.offsets[1:-1]):
-        held.append(np.histogram(part, edges)[0])
+        label_counts.append(np.histogram(part, edges)[0])
         distance = wasserstein_distance(part, values, None, counts)
-        rows.append((len(part), np.count_nonzero(held[-1]), distance))
+        rows.append((len(part), np.count_nonzero(label_counts[-1]), distance))
     per_client = pd.DataFrame(rows, columns=["samples", "labels", "wasserstein"])
     summaries: Any = per_client.agg(["min", "median", "mean", "max"]).to_dict()
-    # Clients may share samples: how many have each that somebody has.
-    times = np.unique(data.train, return_counts=True)[1]
-    unused = len(y) - len(data.val) - len(data.test) - len(times)
+    # Clients may share samples, so count the holders of each sample that has any.
+    holders = np.unique(data.train, return_counts=True)[1]
+    unused = len(y) - len(data.val) - len(data.test) - len(holders)
     sizes = {"train": len(data.train), "val": len(data.val), "test": len(data.test)}
     return {
         "dataset": spec.dataset,
@@ -56,19 +56,19 @@ def described(spec: TrialSpec, data: FederatedData) -> dict[str, Any]:
         "clients_not_trained_on": len(data.unseen_offsets) - 1,
         "seed": spec.settings.partition_seed,
         "fingerprint": data.fingerprint,
-        "totals": sizes | {"unused": unused, "shared": int((times > 1).sum())},
+        "totals": sizes | {"unused": unused, "shared": int((holders > 1).sum())},
         **summaries,
         "per_client": per_client.to_dict("list"),
         "label_names": names,
-        "label_counts": np.array(held).tolist(),
+        "label_counts": np.array(label_counts).tolist(),
     }
 
 
 def write(data: FederatedData, path: Path) -> None:
-    """Write who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples (`unseen_K`
-    of those that take no part in training), `val` and `test`, and the labels `y` (N,) of all samples.
+    """Write the partition to a new .npz file. Its arrays are the sample indices `client_K` of each client that trains,
+    `unseen_K` of each client that does not, `val` and `test`, and the labels `y` (N,) of all samples.
 
-    Raise `UserError` for a name that does not end with .npz, and where there is such a file.
+    Raise `UserError` if the path does not end with .npz, or the file exists already.
     """
     if path.suffix != ".npz":
         raise UserError(f"--output {path}: must end with .npz")

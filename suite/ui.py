@@ -1,7 +1,7 @@
-"""`suite ui`: one address for the sweeps, their reports, Optuna's dashboard and MLflow's pages, for reading alone.
+"""The server of `suite ui`: read-only pages of sweeps, their reports, Optuna's dashboard and MLflow, at one address.
 
-Every account of the machine can reach loopback, so each request has to show the token that this start printed. A page
-elsewhere can make a browser send its cookie here: what names another host (DNS rebinding) or another site is refused.
+Every account of the machine can reach the port, so each request must carry the token that `suite ui` printed. Another
+site can make a browser send its cookie here, so requests for another host (DNS rebinding) or from another site are refused.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Before a thread needs them: libraries that two threads import at once for the first time break.
+# Imported before any thread starts: some libraries break when two threads import them at once.
 from reports.leaderboard.board import ReportData
 from reports.leaderboard.names import without_paths
 from reports.page.home import home_page
@@ -60,10 +60,10 @@ MLFLOW_READS = {
         f"{API}/((runs|logged-models|datasets|traces)/search|traces/metrics)",
     ),
 }
-"""What is passed on to MLflow, by method as whole paths: it also writes, runs jobs and asks other servers."""
+"""The requests that MLflow gets: patterns of whole paths, by method. Its other paths write, run jobs or call other servers."""
 STUDIES = r"/api/studies|/api/studies/\d+(/param_importances|/plot/\w+)?|/csv/\d+"
 DASHBOARD_READS = {"GET": (r"/dashboard(/.*)?|/api/meta|/static/.+|/favicon\.ico", STUDIES)}
-"""What is passed on to optuna-dashboard, whose pages ask by whole paths from the server's root."""
+"""The requests that optuna-dashboard gets. Its pages use absolute paths, so it is mounted at the root."""
 POLICY = "Content-Security-Policy"
 OWN_POLICY = (
     "default-src 'none'; style-src 'nonce-{0}'; script-src 'nonce-{0}'; connect-src 'self'; img-src data:; "
@@ -73,29 +73,29 @@ REPORT_POLICY = (
     "default-src 'unsafe-inline' 'unsafe-eval' data: blob:; frame-ancestors 'none'; "
     "sandbox allow-scripts allow-downloads allow-popups allow-popups-to-escape-sandbox"
 )
-"""A report draws charts by a library that needs `eval`: it asks no server, and is a stranger to these pages."""
+"""The policy of reports, whose chart library needs `eval`: a sandbox without access to any server or to these pages."""
 OTHERS_POLICY = (
     "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'; base-uri 'self'; "
     "frame-ancestors 'self'"
 )
 NAMES = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
-"""The host names by which a request may call this machine, beside any address."""
+"""The host names that a request may use for this machine. Every IP address is allowed, too."""
 REFUSED = PlainTextResponse(
-    "no page of ours, and those of MLflow and Optuna are served here for reading alone", 403
+    "unknown page, or a request that changes something: MLflow and Optuna are read-only here", 403
 )
 UNKNOWN = (
     "these pages are for whoever started them: open the address that `suite ui` printed, or send its token "
     "(Authorization: Bearer TOKEN, which MLflow's clients do with MLFLOW_TRACKING_TOKEN)"
 )
 SECONDS, REST = 2.0, 50
-"""A page is made anew after at least these seconds, and after this many times its processor time."""
+"""A page is computed again at the earliest after this many seconds, and after this many times its processor time."""
 AT_ONCE = 4
-"""The most requests at once to a mounted application; others wait. MLflow fails beyond its 15 connections."""
+"""The most requests that a mounted application gets at once. MLflow fails beyond its 15 database connections."""
 
 
 def ui(storage: Path, tracking_uri: str | None, door: socket.socket, token: str) -> None:
-    """Serve all who know the token until SIGINT or SIGTERM. Paths that are neither ours nor Optuna's dashboard's go to
-    MLflow, as its clients expect, as does all below `/mlflow/`. A tracking server shows its own pages.
+    """Serve the pages on a socket until SIGINT or SIGTERM, to requests with the token. MLflow gets the paths that neither
+    the sweeps nor Optuna's dashboard use, since its clients expect it at the root. The pages of a tracking server are linked.
     """
     elsewhere = pages_at(tracking_uri) if is_server(tracking_uri or "") else ""
     dashboard = Dashboard(storage)
@@ -111,25 +111,25 @@ def ui(storage: Path, tracking_uri: str | None, door: socket.socket, token: str)
         rest = Mounted(MLFLOW_READS, partial(mlflow, storage, tracking_uri), REFUSED)
         routes.append(Mount("/mlflow", rest))
     routes.append(Mount("/", Mounted(DASHBOARD_READS, dashboard.load, rest)))
-    os.nice(10)  # a sweep may run beside it
+    os.nice(10)  # leaves the processor to a running sweep
     config = uvicorn.Config(app(routes, token), log_level="warning", timeout_graceful_shutdown=2)
     uvicorn.Server(config).run(sockets=[door])
 
 
 def app(routes: list[BaseRoute], token: str) -> ASGIApp:
-    """Return an application of these routes that answers only with the token."""
+    """Return an application of these routes that answers only requests with the token."""
     handlers = {UserError: lambda request, error: PlainTextResponse(without_paths(str(error)), 404)}
     return Guard(Starlette(routes=routes, exception_handlers=handlers), token)
 
 
 class Guard:
-    """The one door: an address with the token leaves a cookie in the browser, and each request needs that, or the token."""
+    """The access control of all pages. An address with the token sets a cookie. Other requests need this cookie or the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self._token = app, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what this machine's browser, or a program that knows the token, asks of this server."""
+        """Pass on a request for this host, from this site, with the token or its cookie. Answer others with 401 or 403."""
 
         async def send_on(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -140,23 +140,23 @@ class Guard:
             await send(message)
 
         if scope["type"] != "http":
-            return  # there is nothing else here
+            return  # no page uses WebSockets, and there is no start-up to wait for
         request = Request(scope)
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         name, _, port = host.rpartition(":") if re.search(r":\d+$", host) else (host, "", "80")
-        # Cookies are shared by the ports of a host, and each may have a server with a token of its own.
+        # The port is in the name because browsers share cookies between all ports of a host.
         cookie = f"suite-ui-{port}"
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
         answer: ASGIApp = self.app
         if not is_ours(name):
             answer = PlainTextResponse("this host is not served here", 403)
         elif origin is not None and origin.partition("://")[2] != host:
-            answer = PlainTextResponse("only a page of this server may ask that", 403)
+            answer = PlainTextResponse("only a page of this server may send this request", 403)
         elif request.method == "GET" and self._is_token(request.query_params.get("token", "")):
-            # To the same address without the token, which else stands in the address bar.
-            place = request.url.remove_query_params("token")
-            answer = RedirectResponse(place, 303, {"Cache-Control": "no-store"})
-            # Lax, so that links in mails and reports lead here.
+            # Redirected, so that the token does not stay in the address bar.
+            url = request.url.remove_query_params("token")
+            answer = RedirectResponse(url, 303, {"Cache-Control": "no-store"})
+            # Lax, so that links in mails and reports work.
             answer.set_cookie(cookie, self._token, httponly=True, samesite="lax")
         elif not any(map(self._is_token, (request.cookies.get(cookie, ""), bearer))):
             answer = PlainTextResponse(UNKNOWN, 401, {"WWW-Authenticate": "Bearer"})
@@ -167,19 +167,19 @@ class Guard:
 
 
 def is_ours(name: str) -> bool:
-    """Return whether a host is an address or a name of this machine: a rebound name is neither."""
+    """Return whether a request's host is an IP address or a name of this machine. In DNS rebinding it is neither."""
     with suppress(ValueError):
         return bool(ipaddress.ip_address(name.strip("[]")))
     return name.lower() in NAMES
 
 
 def reads(allowed: Mapping[str, Sequence[str]], method: str, path: str) -> bool:
-    """Return whether a request only reads, and what the pages need."""
+    """Return whether the method and path of a request match one of the `allowed` patterns."""
     return any(re.fullmatch(pattern, path) for pattern in allowed.get(method, ()))
 
 
 class Mounted:
-    """A third party's application. It is loaded at its first request, and gets only allowed requests, a few at once."""
+    """An application of a third party, loaded at its first request. It gets only `allowed` requests, `AT_ONCE` at a time."""
 
     def __init__(
         self, allowed: Mapping[str, Sequence[str]], load: Callable[[], ASGIApp], other: ASGIApp
@@ -189,7 +189,7 @@ class Mounted:
         self._loading, self._free = asyncio.Lock(), asyncio.Semaphore(AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on requests that read; leave the rest to the `other` application."""
+        """Pass allowed requests to the loaded application, and all others to the `other` application."""
         path = scope["path"].removeprefix(scope["root_path"])
         if not reads(self._allowed, scope["method"], path):
             await self._other(scope, receive, send)
@@ -202,22 +202,22 @@ class Mounted:
 
 
 def mlflow(storage: Path, tracking_uri: str | None) -> ASGIApp:
-    """Return MLflow's server of a store. Raises `UserError` where there is none yet."""
+    """Return MLflow's server for the tracking store. Raise `UserError` where there is no store yet."""
     from suite.tracking.mlflow_internals import server
 
     store = open_existing(tracking_uri, storage)
-    return server(store.address, store.artifacts or "mlruns")  # which is MLflow's own default
+    return server(store.address, store.artifacts or "mlruns")  # MLflow's default
 
 
 class Fresh:
-    """A function's last result. A call makes it anew when it is due, once for all that wait."""
+    """A cached result of the function `make`, which is computed again once it is too old."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make, self._lock, self._next = make, threading.Lock(), 0.0
         self._last: Any = None
 
     def __call__(self) -> Any:
-        """Return it."""
+        """Return the result. If it is too old, one thread computes it again while the others wait."""
         with self._lock:
             if time.monotonic() >= self._next:
                 began = time.thread_time()
@@ -228,30 +228,30 @@ class Fresh:
 
 
 class Dashboard:
-    """The pages of optuna-dashboard over the searches of all sweeps of a storage."""
+    """The pages of optuna-dashboard, with the searches of all sweeps of a storage folder."""
 
     def __init__(self, storage: Path) -> None:
         self.studies = InMemoryStorage()
         self.refresh = Fresh(lambda: refresh(self.studies, open_tables(storage).tables))
 
     def load(self) -> ASGIApp:
-        """Return the application."""
+        """Return optuna-dashboard as an ASGI application that reads new trials before it lists them."""
         from a2wsgi import WSGIMiddleware
         from optuna_dashboard import wsgi
 
-        app: Any = WSGIMiddleware(wsgi(self.studies))  # which has other types for the same
+        app: Any = WSGIMiddleware(wsgi(self.studies))  # a2wsgi has its own types for ASGI
 
-        async def fed(scope: Scope, receive: Receive, send: Send) -> None:
+        async def refreshed(scope: Scope, receive: Receive, send: Send) -> None:
             if re.fullmatch(STUDIES, scope["path"]):
                 await run_in_threadpool(self.refresh)
-            # It takes for granted that a browser says what it can unpack.
+            # The dashboard fails on a request without this header.
             MutableHeaders(scope=scope).setdefault("Accept-Encoding", "identity")
             await app(scope, receive, send)
 
-        return fed
+        return refreshed
 
     def page(self, request: Request) -> Response:
-        """Lead to the page of a search; to that of all where it has no trials yet."""
+        """Redirect to the page of one search, or to the list of all searches while it has no trials."""
         self.refresh()
         search = request.path_params["name"], request.path_params["entry"]
         for study in self.studies.get_all_studies():
@@ -262,14 +262,14 @@ class Dashboard:
 
 
 class Pages:
-    """The sweeps below a storage root as pages; `server` is where MLflow's pages are."""
+    """The pages of the sweeps in a storage folder. `server` is the address of MLflow's pages."""
 
     def __init__(self, storage: Path, server: str) -> None:
         self.storage, self.server = storage, server
         self._fresh: dict[tuple[Any, ...], Fresh] = {}
 
     def home(self, request: Request) -> Response:
-        """Answer with all sweeps, or with one."""
+        """Answer with the page of the sweep in the path, or without one with the page of all sweeps."""
         name, nonce = self._name(request), secrets.token_urlsafe(16)
         statuses, faults = self._kept(self._statuses)
         shown = {sweep["name"]: sweep for sweep in statuses if name in (None, sweep["name"])}
@@ -281,7 +281,7 @@ class Pages:
         return HTMLResponse(text, headers={POLICY: OWN_POLICY.format(nonce)})
 
     def report(self, request: Request) -> Response:
-        """Answer with the report of a sweep, which is written anew at most every few seconds."""
+        """Answer with the report of a sweep, which is written again at most every few seconds."""
         server = self.server if "://" in self.server else f"{request.base_url}{self.server[1:]}"
         page = self._kept(self._report, self._name(request), server)
         return HTMLResponse(page, headers={POLICY: REPORT_POLICY})
@@ -297,21 +297,21 @@ class Pages:
         return self._fresh.setdefault(key, Fresh(partial(make, *arguments)))()
 
     def _statuses(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """Return the status of sweeps, running ones first, and what is wrong with others."""
-        standings, faults = [], []
+        """Return the status of each sweep, running ones first, and a message for each unreadable sweep."""
+        statuses, faults = [], []
         for name in sweeps(self.storage):
             try:
-                standings.append(without_paths(status(self.storage, name)))
+                statuses.append(without_paths(status(self.storage, name)))
             except UserError as error:
                 faults.append(without_paths(str(error)))
-        return sorted(standings, key=lambda sweep: not sweep["running"]), faults
+        return sorted(statuses, key=lambda sweep: not sweep["running"]), faults
 
     def _board(self, name: str | None) -> tuple[ReportData | None, Mapping[str, TableFacts]]:
         try:
             tables = open_tables(self.storage, names=[name] if name else [])
             board = read_leaderboard(tables)
             return ReportData(board, server=self.server), tables.facts
-        except UserError:  # nothing has ended yet
+        except UserError:  # no trial has ended yet
             return None, {}
 
     def _report(self, name: str, server: str) -> str:
@@ -323,28 +323,28 @@ class Pages:
         runs = experiments_page()
         if facts is not None and facts.experiment:
             runs = experiments_page(f"/{facts.experiment}/runs")
-            if any(entry.row for entry in facts.entries):  # else that view is empty
+            if any(entry.row for entry in facts.entries):  # else MLflow shows no run
                 runs = leaderboard_page(facts.experiment, name)
         return {"report": f"{address(name)}/report.html", "MLflow": self.server + runs}
 
 
 def address(name: str) -> str:
-    """Return the path of a sweep's page."""
+    """Return the URL path of a sweep's page."""
     return f"/sweeps/{quote(name, safe='')}"
 
 
 def bind(host: str, port: int | None, usual: int) -> socket.socket:
-    """Return a socket of the port, else of the usual one or any free one. Raises `UserError` where none is available."""
+    """Return a socket bound to `port`, or, if that is None, to the usual port or any free one. Raise `UserError` if none binds."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for wanted in (port,) if port else (usual, 0):
+    for candidate in (port,) if port else (usual, 0):
         try:
-            return socket.create_server((host, wanted), family=family)
+            return socket.create_server((host, candidate), family=family)
         except OSError as error:
             reason = error.strerror or error
     raise UserError(f"cannot serve pages at {host}:{port or usual} (--host, --port): {reason}")
 
 
 def site(door: socket.socket) -> str:
-    """Return the address of a socket, for browsers."""
+    """Return the http address of a socket, with brackets around an IPv6 host."""
     host, port, *_ = door.getsockname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

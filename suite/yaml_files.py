@@ -1,4 +1,4 @@
-"""YAML as people write it, read safely; and files that the suite writes, where it may."""
+"""Safe reading of YAML that people write, and writing of files that replaces none of a person's own."""
 
 import re
 import uuid
@@ -15,20 +15,20 @@ from trials.common.names import number
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader; it reads `1e-3` as a number (YAML 1.2), and refuses a key given twice."""
+    """PyYAML's safe loader, which also reads `1e-3` as a number (YAML 1.2) and refuses a repeated key."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Return a mapping whose keys differ: of two equal keys the last would silently win."""
+        """Return the mapping. Raise `YAMLError` for a repeated key, whose last value PyYAML would silently take."""
         node, keys = super().compose_mapping_node(anchor), set[str]()
         for key, _ in node.value:
             if str(key.value) in keys:
-                raise yaml.YAMLError(f"the key {str(key.value)!r} is there twice{node.start_mark}")
+                raise yaml.YAMLError(f"the key {str(key.value)!r} appears twice{node.start_mark}")
             keys.add(str(key.value))
         return node
 
 
 class _Dumper(yaml.SafeDumper):
-    """The loader's counterpart, which quotes text that the loader would take for a number."""
+    """The dumper for that loader: it quotes texts such as "1e-3", which the loader would read as numbers."""
 
 
 EXPONENT = re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$")
@@ -37,7 +37,7 @@ for _side in (_Loader, _Dumper):
 
 
 def read_text(path: Path, kind: str) -> str:
-    """Return the text of a file. Raises `UserError` when it cannot be read."""
+    """Return the text of a UTF-8 file. Raise `UserError` if it cannot be read. The message says by `kind` what the file is."""
     try:
         return plain(path, kind).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -45,26 +45,26 @@ def read_text(path: Path, kind: str) -> str:
 
 
 def parse_mapping(text: str, source: str) -> dict[str, Any]:
-    """Return a YAML mapping. Raises `UserError` for anything else."""
-    if len(text) > 2**20:  # PyYAML needs seconds for more
+    """Return the mapping in a YAML text. Raise `UserError`, which names the `source`, for anything else."""
+    if len(text) > 2**20:  # PyYAML would need seconds
         raise UserError(f"{source} is longer than 1,048,576 bytes")
     try:
         content = yaml.load(text, _Loader)
-    except Exception as error:  # PyYAML's, and what its readers of dates and numbers run into
-        raise UserError(f"{source} is not YAML that can be read: {error}") from None
+    except Exception as error:  # also those of PyYAML's date and number parsers
+        raise UserError(f"{source} is not valid YAML: {error}") from None
     if not isinstance(content, dict):
         raise UserError(f"{source} must be a mapping of keys to values")
     return content
 
 
 def dump(content: dict[str, Any]) -> str:
-    """Return YAML that `parse_mapping` reads back as it was, keys in their order."""
+    """Return the content as YAML, from which `parse_mapping` reads the same mapping with its keys in the same order."""
     return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def assignments(texts: Iterable[str]) -> dict[str, Any]:
-    """Return the values of `--set KEY=VALUE` by key: numbers, null, true, false, YAML in brackets, or text. Raises `UserError`
-    for a text that gives none.
+    """Return the values of texts KEY=VALUE, by key. A value is read as a number, null, true, false, a YAML list or mapping
+    in brackets, or else as text. Raise `UserError` for a text without "=", and for brackets that are not YAML.
     """
     values: dict[str, Any] = {}
     for text in texts:
@@ -75,7 +75,7 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
         if written[:1] in ("[", "{"):
             source = f"--set {text}: must be a list [A, B], or a mapping {{KEY: VALUE}}; this"
             values[key] = parse_mapping(f"value: {written}", source)["value"]
-        # Whole numbers last: 3 is read as 3.0 before.
+        # int last, since float reads 3 as 3.0.
         for convert in (float, int):
             with suppress(ValueError):
                 values[key] = number(convert, written)
@@ -83,17 +83,17 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def refuse_foreign(paths: Iterable[Path], *signs: str) -> None:
-    """Raise `UserError` where a file is there that the suite did not write: it has content without one of the words `signs`."""
+    """Raise `UserError` if one of the files exists, is not empty, and contains none of `signs`: the suite did not write it."""
     for path in paths:
         with writing(path):
             content = path.read_bytes() if path.is_file() else b""
         if content and not any(sign.encode() in content for sign in signs):
             why = "exists and was not written by suite, so it is kept"
-            raise UserError(f"{path} {why}: choose another place, or move it away")
+            raise UserError(f"{path} {why}: choose another path, or move it away")
 
 
 def write_files(files: Mapping[Path, bytes], *signs: str) -> None:
-    """Write files that have one of `signs` in them, once none of them is foreign. Raises `UserError` where one is, or cannot be written."""
+    """Write contents by path, unless a file is not the suite's own (`refuse_foreign`). Raise `UserError` then, or if writing fails."""
     refuse_foreign(files, *signs)
     for path, content in files.items():
         with writing(path):
@@ -104,8 +104,8 @@ def write_files(files: Mapping[Path, bytes], *signs: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path to write to, then move that file into place in one step, so that the old one stays where writing is
-    cut off. The path is new each time, since two processes may write one file.
+    """Yield a temporary path, then move its file to `path` in one step, so that an interrupted write leaves the old file.
+    The temporary name is new each time, since two processes may write the same file at once.
     """
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
     try:
@@ -117,7 +117,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusal to write a file into a message."""
+    """Raise `UserError`, with the path and the reason, where the block raises `OSError`."""
     try:
         yield
     except OSError as error:

@@ -1,6 +1,6 @@
-"""The command line. Results go to standard output, everything else to standard error.
+"""The command line. Results go to standard output, and all other messages to standard error.
 
-Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothing was started;
+Exit codes: 0 done; 1 ran, but some trials failed in every retry; 2 bad input, nothing was started;
 3 halted by a fault such as a full disk; 130 interrupted or stopped. After 3 and 130 --resume continues.
 """
 
@@ -26,8 +26,8 @@ from trials.common.errors import UserError
 from trials.common.plugins import failure, one_command
 
 GARBAGE = 50_000
-"""New objects between two garbage collections. Python's default of 700 collects during many imports, and doubles the time
-in which MLflow reads a thousand runs.
+"""The number of new objects that triggers a garbage collection. With Python's default of 700, collections delay many
+imports, and double the time in which MLflow reads a thousand runs.
 """
 
 COMMANDS: list[tuple[str, str, Any, str]] = [
@@ -47,48 +47,48 @@ COMMANDS: list[tuple[str, str, Any, str]] = [
     ("Look after", "status", sweep.status, "quickstart"),
     ("Look after", "stop", sweep.stop, "quickstart --now"),
 ]
-"""Every command by what one wants to do, with an example of its use."""
+"""Each command: its group in the help, its name, its function, and the arguments of its example."""
 
 
 class Command(TyperCommand):
-    """A command that takes each key of --set or --where as an option, too: `--rounds 5` is `--set rounds=5`."""
+    """A command that also takes each key of --set or --where as an option: `--rounds 5` means `--set rounds=5`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters. Flags show no type, as if they took a value."""
+        """Return the parameters, with flags that show no type in the help, where it would look like a value to pass."""
         for param in (params := super().get_params(ctx)):
             param.metavar = "" if getattr(param, "is_flag", False) else param.metavar
         return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command's words, with each key of --set or --where as an option, too. Raise `UserError` for an
-        unknown option, or one that lacks its value.
+        """Parse arguments, in which each key of --set or --where may be an option, as in `--rounds 5`. Raise `UserError` for an
+        unknown option, and for such a key without a value.
         """
         try:
             return super().parse_args(ctx, list(args))
         except Exception as error:
             option = str(getattr(error, "option_name", ""))
             declared = set(chain.from_iterable(param.opts for param in self.params))
-            # The command has this option: what is wrong is its value.
+            # Typer explains what is wrong with the value of an option that it knows.
             if not option.startswith("--") or option in declared:
                 raise
             keys: dict[str, str] = {}
-            for taker in declared & {"--set", "--where"}:
-                keys |= dict.fromkeys(keys_of(taker), taker)
+            for general in declared & {"--set", "--where"}:
+                keys |= dict.fromkeys(keys_of(general), general)
         key = option.lstrip("-").replace("-", "_")
         if key not in keys:
             options = [f"--{name.replace('_', '-')}" for name in keys]
             near = get_close_matches(option, [*declared, *options], 1, 0.7)
             hint = f"Did you mean {near[0]}?" if near else f"{ctx.command_path} --help lists them."
             raise UserError(f"unknown option {option}. {hint}")
-        at = next(i for i, word in enumerate(args) if word.partition("=")[0] == option)
-        _, equals, value = args[at].partition("=")
-        rest = args[at + 1 :]
+        position = next(i for i, word in enumerate(args) if word.partition("=")[0] == option)
+        _, equals, value = args[position].partition("=")
+        rest = args[position + 1 :]
         if not equals:
             if not rest or rest[0].startswith("--"):
                 raise UserError(f"{option} needs a value: {option} VALUE")
             value, *rest = rest
-        # One option is spelled out at a time; the next may be another such key.
-        return self.parse_args(ctx, [*args[:at], keys[key], f"{key}={value}", *rest])
+        # Replaced one at a time: a later option may be such a key, too.
+        return self.parse_args(ctx, [*args[:position], keys[key], f"{key}={value}", *rest])
 
 
 app = typer.Typer(
@@ -99,8 +99,8 @@ app = typer.Typer(
 )
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         libraries = ("torch", "ray", "optuna", "mlflow")
         versions = [f"{name} {importlib.metadata.version(name)}" for name in libraries]
         typer.echo(f"suite {importlib.metadata.version('suite-fl')}")
@@ -109,12 +109,12 @@ def _say_version(asked: bool) -> None:
 
 
 @app.callback()
-def _whole(
+def _root(
     version: bool = typer.Option(
-        False, "--version", callback=_say_version, is_eager=True, help="Show versions and exit."
+        False, "--version", callback=_print_version, is_eager=True, help="Show versions and exit."
     ),
 ) -> None:
-    """Federated-learning algorithms, tuned fairly, compared across papers, reused."""
+    """Tune federated-learning algorithms fairly, compare and reuse them."""
 
 
 for _group, _name, _command, _example in COMMANDS:
@@ -130,15 +130,15 @@ for _group, _name, _command, _example in COMMANDS:
 def main() -> None:
     """Run the `suite` command, and exit with its code."""
     gc.set_threshold(GARBAGE)
-    # A name from a file may hold control characters, whoever prints it.
+    # Names from files may hold control characters, and Typer and Rich print them, too.
     spell_out(HARMLESS)
     outlive_terminal()
-    try:  # PyTorch needs the one and MLflow the other, and both end in words of their own
+    try:  # PyTorch needs the folder and MLflow the home, and both would end with a traceback
         os.getcwd()
         Path.home()
     except (FileNotFoundError, RuntimeError) as error:
         deleted = "the current folder was deleted: cd to one that exists"
-        say(f"error: {deleted if isinstance(error, OSError) else 'there is no home: set HOME'}")
+        say(f"error: {deleted if isinstance(error, OSError) else 'no home folder: set HOME'}")
         sys.exit(2)
     try:
         with one_command():
@@ -153,7 +153,7 @@ def main() -> None:
         say("interrupted")
         sys.exit(130)
     except (Exception, SystemExit) as error:
-        # Of a file that a person named; what it exits with is no end of the command.
+        # An error, or a call of exit, in a person's own code ends the command like bad input.
         message = failure(error)
         if message is None:
             raise

@@ -1,4 +1,4 @@
-"""`suite list`: what there is; `data`: what a data set looks like on the clients; `new` and `check`: code of one's own."""
+"""The commands `suite list`, `data`, `new` and `check`: what there is to choose from, and code of one's own."""
 
 import shlex
 from itertools import starmap
@@ -14,14 +14,14 @@ from suite.console import emit, out, say, show_table
 
 
 def list_things(
-    kind: str = typer.Argument(help="What to list, as above."),
+    kind: str = typer.Argument(help="What to list: see above."),
     as_json: Json = False,
 ) -> None:
-    """List what there is: algorithms, data sets, models, studies, ...
+    """List algorithms, data sets, models, studies and more.
 
     KIND is algorithms, datasets, models, heterogeneity, settings, samplers, studies or papers.
 
-    Names come with their ranges, defaults and sources.
+    Algorithms are listed with their papers and the defaults and ranges of their hyperparameters.
     """
     from suite.catalog import broken, hyperparameter, listing
 
@@ -31,7 +31,7 @@ def list_things(
     if as_json:
         emit(items)
         return
-    # All but algorithms have two columns: a name, and what it is or which algorithms it has.
+    # Algorithms have a third column. The second one of papers lists their algorithms.
     heads, rows = [*items[0]], list[list[str]]()
     if kind == "algorithms":
         heads = ["name", "summary", "hyperparameters"]
@@ -68,14 +68,14 @@ def describe(
     dataset: str = typer.Argument(help="As in `suite list datasets`."),
     heterogeneity: str = typer.Argument("iid", help="As in `suite list heterogeneity`."),
     assign: Assign = None,
-    output: Path | None = typer.Option(None, help="An .npz file for each client's indices."),
+    output: Path | None = typer.Option(None, help="An .npz file for the clients' indices."),
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Partition a data set as a run would, and show each client's samples.
+    """Partition a data set as a run does, and summarise the clients' samples.
 
     --set takes the settings of a run: clients, partition_seed, data_seed, val_fraction. Each is an option, too:
-    --clients 10. The .npz file holds which samples each client has, for other programs.
+    --clients 10. The .npz file has the sample indices of each client, for other programs.
     """
     from suite.partition_statistics import described, partitioned
     from suite.partition_statistics import write as write_arrays
@@ -106,25 +106,25 @@ def describe(
 
 @data.command(epilog="Example: suite data prepare mnist fashion_mnist --data-root ~/data")
 def prepare(
-    wanted: list[str] = typer.Argument([], metavar="[DATASET]...", help="Download these."),
+    names: list[str] = typer.Argument([], metavar="[DATASET]...", help="Download these."),
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Download data sets and check their files. Without a name: show which are here of those that have any."""
+    """Download data sets and check their files. Without names, show which data sets are here."""
     from trials import datasets
 
-    for text in wanted:
+    for text in names:
         datasets.parse(text).fetch(data_root)
     items: list[dict[str, Any]] = []
     states: dict[str, str] = {}
-    for text in wanted or [name for name, cls in datasets.DATASETS.items() if cls.published]:
+    for text in names or [name for name, cls in datasets.DATASETS.items() if cls.published]:
         states[text] = "ready"
         for file in datasets.parse(text).files(data_root):
             items.append({"dataset": text, **file})
-            # The first that is not sound tells enough.
+            # The first missing or damaged file is enough to show.
             if not file["sound"] and states[text] == "ready":
                 wrong = f"wrong: {file['path']} has {file['found']}, expected {file['expected']}"
-                states[text] = wrong if file["found"] else f"absent: {file['path']}"
+                states[text] = wrong if file["found"] else f"missing: {file['path']}"
     if as_json:
         emit(items)
         return
@@ -138,9 +138,9 @@ new = typer.Typer(
 
 @new.command("algorithm", epilog="Example: suite new algorithm SlowMo")
 def new_algorithm(
-    name: str = typer.Argument(help="Its class: SlowMo is written to slowmo.py."),
+    name: str = typer.Argument(help="Name of its class. SlowMo is written to slowmo.py."),
 ) -> None:
-    """Write a commented algorithm that works, and its test, into this folder."""
+    """Write a working, commented algorithm and its test into the current folder."""
     from suite.authoring.new import new_algorithm
 
     class_name, file, test = new_algorithm(name, Path())
@@ -157,15 +157,15 @@ def new_algorithm(
 def check(
     file: str = typer.Argument(help="FILE.py, FILE.py:Class, or a name of `suite list`."),
     assign: Assign = None,
-    reduces_to: str | None = typer.Option(None, help="A method that it must equal."),
-    exact: bool = typer.Option(False, "--exact", help="To the bit, not up to rounding."),
-    dataset: str | None = typer.Option(None, help="What to check a model on. Default: digits."),
+    reduces_to: str | None = typer.Option(None, help="Algorithm that it must equal."),
+    exact: bool = typer.Option(False, "--exact", help="Equal bit by bit, not up to rounding."),
+    dataset: str | None = typer.Option(None, help="Data set for a model. Default: digits."),
     as_json: Json = False,
 ) -> None:
     """Check your own algorithm, model, data set or other plug-in.
 
-    An algorithm runs two rounds on three models; executions, checkpoints and counted bytes are compared.
-    --set takes its hyperparameters and settings. Exit code 1 if something is wrong.
+    An algorithm trains three models for two rounds. Every way to compute it must give the same weights, and its
+    count of bytes must be right. --set takes its hyperparameters and settings. Exit code 1 if something is wrong.
     """
     say(f"reading {file}")  # before imports that take seconds
     from suite.testing.parts import findings

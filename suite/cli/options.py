@@ -1,4 +1,4 @@
-"""The options that several commands have: each is written once, with one meaning."""
+"""The options that several commands share."""
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -12,11 +12,11 @@ from suite.tracking import VARIABLE
 from trials.common.errors import unknown
 
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
-"""The way to print text that may be pasted: lines are not cut, and nothing is read as markup."""
+"""Arguments of Rich's `print` for text to copy: lines are not wrapped, and nothing is read as markup."""
 
 
 def not_empty(value: str | None) -> str | None:
-    """Return an option's text; raise `BadParameter` where it is empty, as a script's unset variable makes it."""
+    """Return the text of an option. Raise `BadParameter` where it is blank, as with an unset variable in a script."""
     if value is not None and not value.strip():
         raise typer.BadParameter("must not be empty")
     return value
@@ -28,7 +28,7 @@ Assign = Annotated[
 ]
 Where = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="Only what has this value. May be repeated."),
+    typer.Option(metavar="KEY=VALUE", help="Keep only what has this value. May be repeated."),
 ]
 Storage = Annotated[
     Path,
@@ -41,7 +41,7 @@ Tracking = Annotated[
     typer.Option(
         envvar=VARIABLE,
         callback=not_empty,
-        help="MLflow tracking server, instead of the local store.",
+        help="MLflow tracking server, in the place of the local store.",
     ),
 ]
 DataRoot = Annotated[
@@ -52,7 +52,7 @@ Sources = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[SWEEP|FILE]...",
-        help="Names of a sweep or of studies, or tables (.parquet). Default: all that there are.",
+        help="Names of sweeps or studies, or tables (.parquet). Default: all sweeps.",
     ),
 ]
 
@@ -61,7 +61,7 @@ SCENARIO = ("algorithm", "dataset", "model", "heterogeneity")
 
 
 def pairs(texts: Iterable[str] | None, keys: Collection[str] = ()) -> dict[str, str]:
-    """Return the values of KEY=VALUE options, by key. Raises `UserError` for a key outside `keys`, if any are given."""
+    """Return the values of KEY=VALUE texts, by key. Raise `UserError` for a key outside `keys`, unless `keys` is empty."""
     values = {}
     for text in texts or ():
         key, _, value = text.partition("=")
@@ -72,8 +72,8 @@ def pairs(texts: Iterable[str] | None, keys: Collection[str] = ()) -> dict[str, 
 
 
 def keys_of(option: str) -> list[str]:
-    """Return the keys that an option takes: --set those of a study, its settings, algorithms and a trial's resources;
-    --where columns.
+    """Return the keys of an option. --set takes keys of a study, settings, hyperparameters and resources of trials, and
+    --where takes columns of the table of trials.
     """
     if option == "--where":
         return [*SCENARIO, "study", "sweep"]

@@ -1,4 +1,4 @@
-"""`suite reproduce`: papers' tables run again, published beside measured."""
+"""The command `suite reproduce`, which runs the tables of papers again and judges their numbers."""
 
 import re
 import shlex
@@ -22,15 +22,15 @@ SIGNS = (
     "# Published and measured, over all papers",
     "A verdict is of a number or a statement under the settings that its line names",
 )
-"""Texts by which the page, the document and the summaries of a reproduction are recognised."""
+"""A text in each kind of file that the command writes. Existing files without such a text are never replaced."""
 
 
 def reproduce(
     path: str | None = typer.Argument(None, help=PLACE),
     list_: bool = typer.Option(False, "--list", help="List tables, and what can run here."),
-    summary: Path | None = typer.Option(None, help="Summarise the documents in a folder."),
+    summary: Path | None = typer.Option(None, help="Summarise the results in this folder."),
     seeds: int = typer.Option(5, min=1, help="Runs of each method."),
-    rounds: int | None = typer.Option(None, min=1, help="At most so many rounds."),
+    rounds: int | None = typer.Option(None, min=1, help="At most this many rounds."),
     assign: Assign = None,
     output: Path | None = typer.Option(None, help="Folder for NAME.md and NAME.json."),
     storage: Storage = RUNS,
@@ -39,8 +39,8 @@ def reproduce(
 ) -> None:
     """Run a paper's tables again, with a verdict on each number.
 
-    The same command continues an interrupted one; more --seeds extends it. --set takes what a paper
-    leaves open (--set lr=0.1), and resources of trials: cpus_per_trial, gpus_per_trial, max_concurrent, ...
+    The same command continues after an interruption, and with more --seeds adds runs. --set takes values that a
+    paper leaves open (--set lr=0.1), and resources of trials: cpus_per_trial, gpus_per_trial, max_concurrent, ...
     """
     if summary is not None:
         _summary(summary, path, output, as_json)
@@ -53,18 +53,18 @@ def reproduce(
 
     other = assignments(assign or ())
     resources = Resources.taken(other)
-    kept = [text for text in assign or () if text.partition("=")[0] in other]
+    paper_settings = [text for text in assign or () if text.partition("=")[0] in other]
     files: list[Path] = []
     if output is not None:
-        # Named by what `--set` changes, too, so that both results stand side by side.
+        # The name has the changes of --set, so that such results do not replace the paper's.
         name = re.sub(r"^(?:.*/)?([^/]+)\.yaml", r"\1", path).replace("/", "-")
-        changes = re.sub(r"[^\w.=-]+", "-", "-".join(kept)).strip("-")
+        changes = re.sub(r"[^\w.=-]+", "-", "-".join(paper_settings)).strip("-")
         name += f"-set-{changes}" if changes else ""
         files = [output / f"{name}.md", output / f"{name}.json"]
     refuse_foreign(files, *SIGNS)  # before hours of runs
     words = ["suite", "reproduce", path, *(["--seeds", str(seeds)] if seeds != 5 else [])]
     words += ["--rounds", str(rounds)] if rounds is not None else []
-    for text in kept:
+    for text in paper_settings:
         words += ["--set", text]
     report = run(
         path,
@@ -80,7 +80,7 @@ def reproduce(
 
 
 def _show(report: "Reproduction", files: list[Path], as_json: bool) -> None:
-    """Write and print a reproduction, and exit with its code."""
+    """Write a reproduction to files, print it, and exit: 1 if runs failed, 130 after an interruption, else 0."""
     from reports.claims.page import page
 
     text = page(report)
@@ -90,7 +90,7 @@ def _show(report: "Reproduction", files: list[Path], as_json: bool) -> None:
         say(f"wrote {files[0]} and .json")
     emit(report.model_dump()) if as_json else write(f"{text}\n")
     if report.interrupted:
-        say("Interrupted: this is what is done. The same command continues.")
+        say("Interrupted: these are the results so far. The same command continues.")
         raise typer.Exit(130)
     raise typer.Exit(1 if report.runs_failed else 0)
 
@@ -127,7 +127,7 @@ def _list(path: str | None, data_root: str | None, seeds: int, as_json: bool) ->
     for item in tables:
         rows = f"{item['rows_that_run_here']} of {item['rows']}"
         left = "".join(map("\nnot run: {}".format, item["not_run"]))
-        what = f"{item['source']}: {item['about']}{left}"
-        lines.append([item["table"], rows, str(item["runs"] or ""), what])
+        description = f"{item['source']}: {item['about']}{left}"
+        lines.append([item["table"], rows, str(item["runs"] or ""), description])
     show_table(columns, lines)
-    say(f"Runs are for {seeds} seeds. `suite reproduce TABLE` tells how long it will take.")
+    say(f"Runs are for {seeds} seeds. `suite reproduce TABLE` says how long they will take.")

@@ -1,4 +1,4 @@
-"""`suite leaderboard`, `report` and `export`: what came out of the recorded runs."""
+"""The commands `suite leaderboard`, `report` and `export`, which show and export recorded runs."""
 
 import shlex
 import sys
@@ -14,10 +14,10 @@ from trials.common.errors import UserError, unknown
 
 FORMATS = ("table", "md", "html", "csv", "latex")
 INTERIM = FORMATS[:3]
-"""The formats that also show scenarios with incomplete final runs."""
+"""The formats that also show scenarios whose final runs have not all ended."""
 METRIC = (
-    "score: mean of the last three evaluations. best: over rounds, selected on test data. worst_clients: of the "
-    "worst 10 %. personal: each client's own model on its own data. Also client_spread, fine_tuned, unseen, loss, top5."
+    "score: mean of the last three evaluations. best: of the best round, chosen on test data. worst_clients: of the worst "
+    "10 % of clients. personal: each client's own model on its own data. Also client_spread, fine_tuned, unseen, loss, top5."
 )
 
 
@@ -25,22 +25,22 @@ def leaderboard(
     sources: Sources = None,
     where: Where = None,
     metric: str = typer.Option("score", help=METRIC),
-    target: float | None = typer.Option(None, help="Test score for rounds to target."),
+    target: float | None = typer.Option(None, help="Test score: show the rounds to reach it."),
     at: str = typer.Option("rounds", help="Compare at equal rounds, steps, bytes or seconds."),
     form: str = typer.Option("table", "--format", help=f"{', '.join(FORMATS)}."),
     columns: str | None = typer.Option(
-        None, help="More columns by their heads, with commas; or all."
+        None, help="Further columns by their heads, with commas, or all."
     ),
-    audit: bool = typer.Option(False, "--audit", help="Show first how fair each search was."),
-    explain: bool = typer.Option(False, "--explain", help="Say what columns mean, what differs."),
+    audit: bool = typer.Option(False, "--audit", help="First show how fair each search was."),
+    explain: bool = typer.Option(False, "--explain", help="Explain columns, settings."),
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
     """Rank algorithms by their final runs, also while a sweep runs.
 
-    A name that ends with .parquet is a sweep's table: a colleague's, say. --where takes the columns of
-    docs/table.md, and each is an option, too: --dataset digits, --study quickstart (all its sweeps).
+    A name that ends with .parquet is the table of a sweep, such as a colleague's. --where takes the columns of
+    docs/table.md. Six of them are options, too: --algorithm, --dataset, --model, --heterogeneity, --sweep, --study.
     """
     values = pairs(where)
     say(READING)
@@ -48,20 +48,20 @@ def leaderboard(
 
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
-    how: dict[str, Any] = {"metric": metric, "at": at, "target": target, "where": values}
-    board = api.leaderboard(*(sources or ()), storage=storage, tracking_uri=tracking_uri, **how)
+    query: dict[str, Any] = {"metric": metric, "at": at, "target": target, "where": values}
+    board = api.leaderboard(*(sources or ()), storage=storage, tracking_uri=tracking_uri, **query)
     if not board.rows and form not in INTERIM and not as_json:
         from suite.results.leaderboards import NONE_YET
 
-        raise UserError(f"{NONE_YET}, or see how it stands without --format {form}")
+        raise UserError(f"{NONE_YET}, or see the interim results without --format {form}")
     heads = [*map(str.strip, columns.split(","))] if columns else []
     if as_json:
         emit(board.as_dict())
     elif form == "table":
-        shown, again = out(), shlex.join(["suite", "leaderboard", *(sources or ())])
+        console, command = out(), shlex.join(["suite", "leaderboard", *(sources or ())])
         if audit:
-            shown.print(audit_on_terminal(board, shown.width), crop=False)
-        shown.print(terminal(board, shown.width, heads, explain, again), crop=False)
+            console.print(audit_on_terminal(board, console.width), crop=False)
+        console.print(terminal(board, console.width, heads, explain, command), crop=False)
     elif form == "html":
         from reports.page.page import leaderboard_page
 
@@ -73,24 +73,24 @@ def leaderboard(
 def report(
     sources: Sources = None,
     where: Where = None,
-    output: Path | None = typer.Option(None, help="Folder to write. Default: in the storage."),
+    output: Path | None = typer.Option(None, help="Folder. Default: below the storage."),
     figures: str | None = typer.Option(None, help="svg, png, pdf with commas: charts as files."),
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Write one self-contained HTML page, and its figures as files."""
+    """Write one self-contained HTML page with leaderboard and charts."""
     values = pairs(where)
     forms = [text.strip() for text in (figures or "").split(",") if text.strip()]
     say(READING)
-    how: dict[str, Any] = {"where": values, "output": output, "figures": forms}
-    done = api.report(*(sources or ()), storage=storage, tracking_uri=tracking_uri, **how)
+    options: dict[str, Any] = {"where": values, "output": output, "figures": forms}
+    written = api.report(*(sources or ()), storage=storage, tracking_uri=tracking_uri, **options)
     if as_json:
-        emit({"page": str(done.page), "figures": [*map(str, done.figures)]})
+        emit({"page": str(written.page), "figures": [*map(str, written.figures)]})
         return
-    if done.figures:
-        say(f"{len(done.figures)} figures in {done.figures[0].parent}")
-    out().print(str(done.page), **PLAIN)
+    if written.figures:
+        say(f"{len(written.figures)} figures in {written.figures[0].parent}")
+    out().print(str(written.page), **PLAIN)
 
 
 export = typer.Typer(no_args_is_help=True, help="Write results for other tools.")
@@ -103,7 +103,7 @@ def export_optuna(
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
-    """Write a sweep's searches for Optuna's tools: a study for each entry."""
+    """Write the searches of a sweep as Optuna studies, for Optuna's tools."""
     from suite.results.study import export as write_studies
 
     studies = write_studies(api.tables_at([sweep], storage, tracking_uri).tables[0], file)

@@ -1,4 +1,4 @@
-"""`suite run` and `replay`: one configuration, and a recorded run again."""
+"""The commands `suite run` and `suite replay`: run one configuration, or a recorded run again."""
 
 from functools import partial
 from pathlib import Path
@@ -27,10 +27,10 @@ def run(
     heterogeneity: str | None = typer.Option(None, help="As in `suite list heterogeneity`."),
     assign: Assign = None,
     seed: int = typer.Option(0, min=0, max=2**63 - 1, help="Run seed."),
-    tuned: bool = typer.Option(False, "--tuned", help="Start from the best known configuration."),
+    tuned: bool = typer.Option(False, "--tuned", help="Start from the best tuned configuration."),
     device: str = typer.Option("cpu", help="cpu or cuda."),
     record: bool = typer.Option(True, help="Record the run in MLflow."),
-    save: Path | None = typer.Option(None, help="Folder for the model: `suite.load_model`."),
+    save: Path | None = typer.Option(None, help="Folder for the model, for `suite.load_model`."),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -38,10 +38,9 @@ def run(
 ) -> None:
     """Run one configuration and show its curve.
 
-    The defaults are fedavg, digits, logreg and iid. --set takes a hyperparameter of the
-    algorithm (--set mu=0.1), a shared setting (--set rounds=100, --set clients=50), and memory_budget, the
-    GB for the clients that are computed at once. Each key is an option, too: --mu 0.1 --rounds 100.
-    docs/reference.md lists the settings.
+    The defaults are fedavg, digits, logreg and iid. --set takes a hyperparameter of the algorithm (--set mu=0.1), a
+    shared setting (--set rounds=100, --set clients=50), and memory_budget, the memory in GB for the clients that are
+    computed at once. Each key is an option, too: --mu 0.1 --rounds 100. `suite list settings` shows the settings.
     """
     from suite.execution.stop_signal import HaltedError
     from suite.runs import single
@@ -52,8 +51,8 @@ def run(
     if save is not None:
         single.check_folder(save)
     names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
-    asked = {key: name for key, name in {"algorithm": algorithm, **names}.items() if name}
-    base = _base(config, asked, storage, tracking_uri) if config or tuned else None
+    options = {key: name for key, name in {"algorithm": algorithm, **names}.items() if name}
+    base = _base(config, options, storage, tracking_uri) if config or tuned else None
     values = assignments(assign or ())
     memory = api.taken_memory(values)
     spec = api.run_request(base or algorithm, names, None, seed, values).spec()
@@ -62,85 +61,85 @@ def run(
     stores: list[Store] = []
 
     def evaluated(entry: dict[str, float]) -> None:
-        if record and not stores:  # what is refused for its data leaves none
+        if record and not stores:  # opened late: a run whose data are refused leaves no store
             from suite.tracking.store import Store
 
             stores.append(Store(tracking_uri, storage))
         show_evaluation(spec.task.metric, entry)
 
-    # What was asked for is checked by now; from here on it takes time.
+    # All arguments are checked by now, and what follows takes time.
     say(f"loading {spec.dataset}")
-    done = single.execute(spec, data_root, device, evaluated, memory)
-    if note := done.result.model_note:
+    finished = single.execute(spec, data_root, device, evaluated, memory)
+    if note := finished.result.model_note:
         say(f"{spec.model} computes {note}")
     if save is not None:
-        done.save(save)
+        finished.save(save)
     run_id = None
     try:
-        run_id = done.record(storage, tracking_uri, save) if record else None
+        run_id = finished.record(storage, tracking_uri, save) if record else None
     except StoreError as error:
-        if error.passes:  # a server that is away, say
+        if error.passes:  # such as a server that is away
             fault = f"tracking store {stores[0].uri} did not accept the run: {error.reason}"
-            raise HaltedError(fault, "Run it again when that is mended.") from None
+            raise HaltedError(fault, "Run it again once the store works.") from None
         say(f"the run is not recorded: {error}")
-    finally:  # what was computed is shown, whatever the store says
+    finally:  # results are shown even if they were not recorded
         if as_json:
-            emit(_document(done) | ({"run_id": run_id} if run_id else {}))
+            emit(_document(finished) | ({"run_id": run_id} if run_id else {}))
         else:
-            for line in _summary(done, run_id, base):
+            for line in _summary(finished, run_id, base):
                 out().print(line, **PLAIN)
 
 
 def _base(
-    path: Path | None, asked: dict[str, str], storage: Path, tracking_uri: str | None
+    path: Path | None, names: dict[str, str], storage: Path, tracking_uri: str | None
 ) -> "Tuned":
-    """Return the configuration that a run starts from: a file's, or the best known one of the scenario."""
+    """Return the configuration in a file, or else the best tuned one with these names. Raise `UserError` if there is none."""
     from suite.configurations.configuration import read
     from suite.configurations.library import best_of
     from trials import algorithms
 
     if path is None:
-        return best_of(matching(asked, storage, tracking_uri))
+        return best_of(matching(names, storage, tracking_uri))
     if str(path) in algorithms.known() and not path.exists():
         raise UserError(f"{path} is an algorithm, not a file: --algorithm {path}")
-    base, algorithm = read(path), asked.get("algorithm")
+    base, algorithm = read(path), names.get("algorithm")
     if algorithm and not algorithms.is_named(base.algorithm, algorithms.canonical(algorithm)):
         raise UserError(f"--algorithm {algorithm}: {path} configures {base.algorithm}")
     return base
 
 
-def _summary(done: "Finished", run_id: str | None, base: "Tuned | None") -> list[str]:
-    """Return a run's result in words, beside the same statistic of the configuration's file."""
-    data, seed = done.simulation.fed.data, done.spec.seed
-    score = f"test_{done.simulation.task.metric}"
+def _summary(finished: "Finished", run_id: str | None, base: "Tuned | None") -> list[str]:
+    """Return lines on a run's test score, data and time, and on the score that the tuned configuration `base` recorded."""
+    data, seed = finished.simulation.fed.data, finished.spec.seed
+    score = f"test_{finished.simulation.task.metric}"
     samples = f"{len(data.train)} training samples, {len(data.val)} for validation, {len(data.test)} for testing"
     recorded = f"; run {run_id}" if run_id else ""
     lines = [
-        f"{done!r}, {done.history[-1][score]:.4f} at the end",
-        f"{data.clients} clients with {samples}; {done.result.seconds:.1f} s{recorded}",
+        f"{finished!r}, {finished.history[-1][score]:.4f} at the end",
+        f"{data.clients} clients with {samples}; {finished.result.seconds:.1f} s{recorded}",
     ]
     if base is not None and isinstance(mean := base.scores.get(score), float):
         by_seed: Any = base.scores.get("test_by_seed") or {}
-        own = f"; with this seed: {by_seed[seed]:.4f}" if seed in by_seed else ""
-        lines.append(f"The configuration's mean of {len(by_seed)} seeds: {mean:.4f}{own}")
+        same = f"; with this seed: {by_seed[seed]:.4f}" if seed in by_seed else ""
+        lines.append(f"The configuration's mean of {len(by_seed)} seeds: {mean:.4f}{same}")
     return lines
 
 
-def _document(done: "Finished") -> dict[str, Any]:
-    """Return what was run, and its history, as JSON has it."""
+def _document(finished: "Finished") -> dict[str, Any]:
+    """Return the JSON document of a run: its specification, its history and how it was computed."""
     return {
-        **done.spec.model_dump(mode="json"),
-        "rounds": done.spec.settings.rounds,
-        "status": done.status,
-        "partition_fingerprint": done.result.fingerprint,
-        "history": done.history,
-        "seconds": round(done.result.seconds, 3),
-        **{name: getattr(done.result, name) for name in ("execution", "chunk", "device")},
+        **finished.spec.model_dump(mode="json"),
+        "rounds": finished.spec.settings.rounds,
+        "status": finished.status,
+        "partition_fingerprint": finished.result.fingerprint,
+        "history": finished.history,
+        "seconds": round(finished.result.seconds, 3),
+        **{name: getattr(finished.result, name) for name in ("execution", "chunk", "device")},
     }
 
 
 def show_evaluation(metric: str, entry: dict[str, float]) -> None:
-    """Print an evaluation's score by the task's metric, in a line."""
+    """Print one evaluation in a line: its round, its test and validation score by the `metric`, and the training loss."""
     line = f"round {entry['round']:4d}"
     for name in (f"test_{metric}", f"val_{metric}", "train_loss"):
         line += f"  {name} {entry[name]:.4f}" if name in entry else ""
@@ -148,8 +147,8 @@ def show_evaluation(metric: str, entry: dict[str, float]) -> None:
 
 
 def replay(
-    run_id: str = typer.Argument(metavar="RUN_ID|FILE", help="Its id's beginning, or a table."),
-    sample: int = typer.Option(1, min=1, help="Of a table: so many trials, drawn at random."),
+    run_id: str = typer.Argument(metavar="RUN_ID|FILE", help="A run id or its start, or a table."),
+    sample: int = typer.Option(1, min=1, help="Random trials of a table to replay."),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -157,7 +156,7 @@ def replay(
 ) -> None:
     """Train a recorded run again, and compare every metric.
 
-    Exit code 1 if a metric differs in any bit. On another device than the recorded one, metrics agree up to rounding.
+    Exit code 1 if a metric differs in any bit. On another device than the recorded one, rounding may differ.
     """
     say(READING)
     from suite.runs import single

@@ -1,4 +1,4 @@
-"""`suite sweep`: the main job, and its plan; `status`, `stop` and `ui`: sweeps that another process runs."""
+"""The commands `suite sweep`, which tunes and ranks, and `status`, `stop` and `ui` for sweeps of other processes."""
 
 import os
 import secrets
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ADDRESS = "A running Ray cluster: HOST:PORT, or auto."
 LEADERS = 3
-"""Methods of a scenario that `suite status` names."""
+"""How many algorithms of a scenario `suite status` names, the best first."""
 PORT = 5000
 
 
@@ -32,12 +32,12 @@ def sweep(
     study: str = typer.Argument("quickstart", help="A shipped study's name, or a YAML file."),
     name: str | None = typer.Option(None, help="The sweep's name. Default: its study's."),
     assign: Assign = None,
-    minutes: float | None = typer.Option(None, help="End within so many: the search is cut short."),
+    minutes: float | None = typer.Option(None, help="Search less, to end within these minutes."),
     resume: bool = typer.Option(False, "--resume", help="Continue, or extend, this sweep."),
     dry_run: bool = typer.Option(
-        False, "--dry-run", help="Check all, show the plan, start nothing."
+        False, "--dry-run", help="Check everything, show the plan, start nothing."
     ),
-    calibrate: bool = typer.Option(False, "--calibrate", help="As --dry-run, but timed."),
+    calibrate: bool = typer.Option(False, "--calibrate", help="As --dry-run, with measured times."),
     smoke: bool = typer.Option(False, "--smoke", help="Run a tiny version in seconds, NAME-smoke."),
     address: str | None = typer.Option(None, envvar="RAY_ADDRESS", help=ADDRESS),
     storage: Storage = RUNS,
@@ -45,15 +45,15 @@ def sweep(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Tune every algorithm of a study, run the best again, rank them.
+    """Tune all algorithms of a study, run the best again, rank them.
 
-    A study lists algorithms, data sets, models and heterogeneity levels. --set takes any key of it: a list (--set
+    A study lists algorithms, data sets, models and heterogeneity levels. --set takes any of its keys: a list (--set
     algorithms=fedavg,folb), trials (how many configurations each algorithm tries in each scenario), seeds (how often
-    the best one runs again), a shared setting (--set rounds=100), a range to search (--set search.lr=0.01..10), and
+    the best one runs again), a shared setting (--set rounds=100), a range to search (--set search.lr=0.01..10), or
     how many trials run at once (--set max_concurrent=4).
 
     Each key is an option, too: --algorithms fedavg,folb --trials 40 --rounds 100. `suite list studies` shows the
-    studies, docs/reference.md all keys.
+    shipped studies, and docs/reference.md all keys.
     """
     say(f"reading {study}")
     options: dict[str, Any] = {"name": name, "address": address, "resume": resume, "smoke": smoke}
@@ -68,41 +68,41 @@ def sweep(
     if as_json:
         emit(asdict(result.summary))
     if result.ending:
-        words = ["suite", *map(without_user, sys.argv[1:])]  # a password is not printed
+        words = ["suite", *map(without_user, sys.argv[1:])]  # without passwords
         again = shlex.join(words if resume else [*words, "--resume"])
         say(f"{result.ending.capitalize()}; everything is kept. Continue with: {again}")
         raise typer.Exit(130)
     if not as_json:
-        place = ["--storage", str(storage)] if storage != RUNS else []
+        where = ["--storage", str(storage)] if storage != RUNS else []
         if tracking_uri is not None:
-            place += ["--tracking-uri", without_user(tracking_uri)]
-        _conclude(result, place)
+            where += ["--tracking-uri", without_user(tracking_uri)]
+        _conclude(result, where)
     raise typer.Exit(1 if result.summary.trials_failed else 0)
 
 
-def _conclude(result: "Result", place: list[str]) -> None:
-    """Print the last screen of a sweep: the leaderboard, what happened, what to do next, with the options of its `place`."""
+def _conclude(result: "Result", where: list[str]) -> None:
+    """Print a sweep's leaderboard, its counts of trials, and the next commands. `where` has their storage options."""
     from reports.wording.tables import terminal
 
-    shown, summary, board = out(), result.summary, result.leaderboard
+    console, summary, board = out(), result.summary, result.leaderboard
 
     def command(*words: str) -> str:
-        return shlex.join(["suite", *words, *place])
+        return shlex.join(["suite", *words, *where])
 
-    shown.print()
+    console.print()
     if board is not None:
         more = command("leaderboard", summary.name)
-        shown.print(terminal(board, shown.width, command=more), crop=False)
+        console.print(terminal(board, console.width, command=more), crop=False)
     total, others = summary.trials_finished, []
     for ending in ENDINGS[1:]:
         count = getattr(summary, f"trials_{ending}")
         total += count
         others += [f"{count} {ending}"] if count else []
-    apart = f" ({', '.join(others)})" if others else ""
-    # Short where it is below the current folder, whole where it is elsewhere.
+    unfinished = f" ({', '.join(others)})" if others else ""
+    # Relative only below the current folder: a path with .. is harder to read.
     folder = os.path.relpath(summary.storage)
-    shown.print(
-        f"{total} trials{apart}, {summary.final_runs} final runs in {summary.seconds:.0f} s: "
+    console.print(
+        f"{total} trials{unfinished}, {summary.final_runs} final runs in {summary.seconds:.0f} s: "
         f"{folder if folder[:2] != '..' else summary.storage}\n"
         f"Next: {command('report', summary.name)}, {command('ui')}",
         **PLAIN,
@@ -111,7 +111,7 @@ def _conclude(result: "Result", place: list[str]) -> None:
         entry: list[str] = []
         for key in SCENARIO:
             entry += (f"--{key}", getattr(best, key))
-        shown.print(f"      {command('run', '--tuned', *entry, '--seed', '1')}", **PLAIN)
+        console.print(f"      {command('run', '--tuned', *entry, '--seed', '1')}", **PLAIN)
 
 
 def _plan_lines(plan: dict[str, Any]) -> list[str]:
@@ -126,19 +126,19 @@ def _plan_lines(plan: dict[str, Any]) -> list[str]:
     modelled = max(entry["modelled"] for entry in entries)
     lines += [
         f"{len(entries)} entries (an algorithm in a scenario), each {trials} search trials and {finals} final runs: "
-        f"{plan['trials']} runs of {plan['rounds_per_run']} rounds in all, at most {plan['client_steps']:,} local steps of clients.",
-        f"Search: {plan['searched_by']}. On any machine up to {lag} trials of an entry are under way at once, so at most {modelled} "
-        f"of its {trials} trials are suggested by what earlier ones showed.",
+        f"{plan['trials']} runs of {plan['rounds_per_run']} rounds in all, with at most {plan['client_steps']:,} local steps of clients.",
+        f"Search: {plan['searched_by']}. On any machine up to {lag} trials of an entry run at once, so at most {modelled} of its "
+        f"{trials} trials are chosen by the results of earlier ones.",
         *map("Warning: {}.".format, plan["warnings"]),
     ]
     hours = "How long it takes: add --calibrate, which runs a few rounds of each entry"
     if plan["cpu_hours"] is not None:
         cpu, gpu, here = (3600 * plan[key] for key in ("cpu_hours", "gpu_hours", "hours"))
-        gpus = f" and {spell(gpu)} of GPUs" if gpu else ""
-        hours = f"About {spell(cpu)} of CPUs{gpus}: {spell(here)} here, and half a minute to start and end"
+        gpus = f" and {spell(gpu)} of GPU time" if gpu else ""
+        hours = f"About {spell(cpu)} of CPU time{gpus}: {spell(here)} here, and half a minute to start and end"
     memory = f"{plan['memory_bytes_per_trial'] / 1e6:,.0f} MB"
     if on_gpu := plan["gpu_memory_bytes_per_trial"]:
-        memory += f" and {on_gpu / 1e6:,.0f} MB of a GPU at least"
+        memory += f" and at least {on_gpu / 1e6:,.0f} MB of a GPU"
     return [
         *lines,
         f"{hours}. Memory of a run: {memory}; {plan['trials_at_once']} run at a time here; checkpoints: "
@@ -151,46 +151,46 @@ def status(
     storage: Storage = RUNS,
     as_json: Json = False,
 ) -> None:
-    """Show how far sweeps are, and which methods lead.
+    """Show how far sweeps are, and which algorithms lead.
 
-    It works for sweeps of other processes too.
+    The sweeps may run in other processes.
     """
-    standings = api.status(name, storage=storage)
+    statuses = api.status(name, storage=storage)
     if as_json:
-        emit(standings)
+        emit(statuses)
         return
-    if not standings:
-        say(f"no sweep in {storage}: `suite sweep` starts one, --storage names another place")
-    for standing in standings if isinstance(standings, list) else [standings]:
-        for line in (_progress(standing), *_leaders(standing)):
+    if not statuses:
+        say(f"no sweep in {storage}: `suite sweep` starts one, --storage names another folder")
+    for progress in statuses if isinstance(statuses, list) else [statuses]:
+        for line in (_progress(progress), *_leaders(progress)):
             out().print(line, **PLAIN)
 
 
-def _progress(standing: dict[str, Any]) -> str:
-    """Return a sweep's progress in one line: search runs and final runs."""
+def _progress(progress: dict[str, Any]) -> str:
+    """Return a sweep's progress in one line: its runs by status, its state, and the time left."""
     from reports.wording.words import spell
 
     kinds = ("finished", "pruned", "diverged", "failed", "died")
-    counts = ", ".join(f"{standing[kind]} {kind}" for kind in kinds if standing[kind])
-    done = standing["ended"] - standing["superseded"]
-    over = done >= standing["expected"] and standing["recorded"] >= standing["ended"]
-    state = "running" if standing["running"] else "finished" if over else "not running here"
-    if standing["asked_to"]:
-        state += f", asked to {standing['asked_to']}"
-    if standing["running"] and standing["seconds_left"] is not None:
-        left = spell(standing["seconds_left"])
-        state += f", {standing['per_minute']:.0f} runs/min, about {left} left"
-    runs = f"{done}/{standing['expected']} runs ({counts or 'none yet'})"
-    last = f"last event {standing['idle_seconds']:.0f} s ago"
-    return f"{standing['name']}: {runs}, {standing['recorded']} recorded; {state}, {last}"
+    counts = ", ".join(f"{progress[kind]} {kind}" for kind in kinds if progress[kind])
+    done = progress["ended"] - progress["superseded"]
+    complete = done >= progress["expected"] and progress["recorded"] >= progress["ended"]
+    state = "running" if progress["running"] else "finished" if complete else "not running here"
+    if progress["asked_to"]:
+        state += f", asked to {progress['asked_to']}"
+    if progress["running"] and progress["seconds_left"] is not None:
+        left = spell(progress["seconds_left"])
+        state += f", {progress['per_minute']:.0f} runs/min, about {left} left"
+    runs = f"{done}/{progress['expected']} runs ({counts or 'none yet'})"
+    last = f"last event {progress['idle_seconds']:.0f} s ago"
+    return f"{progress['name']}: {runs}, {progress['recorded']} recorded; {state}, {last}"
 
 
-def _leaders(standing: dict[str, Any]) -> list[str]:
-    """Return the methods that validate best in each scenario of a sweep, in a line a scenario."""
+def _leaders(progress: dict[str, Any]) -> list[str]:
+    """Return one line for each scenario of a sweep: its best algorithms by validation score."""
     from trials.run.spec import Scenario
     from trials.scoring.metrics import TASKS
 
-    entries = [entry for entry in standing["best"] if entry["best"] is not None]
+    entries = [entry for entry in progress["best"] if entry["best"] is not None]
     entries.sort(key=lambda entry: -TASKS[entry["metric"]].sign * entry["best"])
     scores: dict[str, list[str]] = defaultdict(list)
     for entry in entries:
@@ -204,20 +204,20 @@ def stop(
     now: bool = typer.Option(False, "--now", help="End at once, as Ctrl-C does."),
     storage: Storage = RUNS,
 ) -> None:
-    """End a sweep that another process runs; `--resume` continues it.
+    """End a sweep that another process runs. `--resume` continues it.
 
-    Running trials finish, and no more start; with --now it ends within seconds.
+    Running trials finish first, and no others start. With --now the sweep ends within seconds.
     """
     word = "cancel" if now else "stop"
     if api.stop(name, now=now, storage=storage):
-        say(f"Asked sweep {name} to {word}; it answers within seconds.")
+        say(f"Asked sweep {name} to {word}; it reacts within seconds.")
     else:
-        other = f"One on another machine, on the same storage, will {word}"
-        say(f"No process here runs sweep {name}. {other}; if there is none, nothing happens.")
+        other = f"A process on another machine with the same storage will {word}"
+        say(f"No process here runs sweep {name}. {other}; without one, nothing happens.")
 
 
 def ui(
-    name: str | None = typer.Argument(None, help="A sweep, at whose page to begin."),
+    name: str | None = typer.Argument(None, help="The sweep whose page to open first."),
     host: str = typer.Option("127.0.0.1", help="Address to listen on."),
     port: int | None = typer.Option(
         None, min=1, max=65535, help=f"Default: {PORT}, or a free one."
@@ -225,9 +225,9 @@ def ui(
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
-    """Serve all pages at one address: sweeps, Optuna's, MLflow's.
+    """Serve the pages of sweeps, Optuna and MLflow at one address.
 
-    It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
+    Only this machine can open the pages, unless --host says otherwise. Ctrl-C ends the server.
     """
     from suite.sweeps.status import sweeps
     from suite.ui import address, bind, site
@@ -236,7 +236,7 @@ def ui(
     if name is not None and name not in sweeps(storage):
         raise unknown(f"sweep in {storage}", name, sweeps(storage))
     # Other users of this machine can reach the port, but not guess the token.
-    there, token = bind(host, port, PORT), secrets.token_urlsafe(24)
-    page = site(there) + ("/" if name is None else address(name)) + f"?token={token}"
-    say(f"Pages: {page}\nCtrl-C ends it.")
-    serve(storage, tracking_uri, there, token)
+    door, token = bind(host, port, PORT), secrets.token_urlsafe(24)
+    page = site(door) + ("/" if name is None else address(name)) + f"?token={token}"
+    say(f"Pages: {page}\nCtrl-C ends the server.")
+    serve(storage, tracking_uri, door, token)

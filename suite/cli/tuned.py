@@ -1,4 +1,4 @@
-"""`suite tuned`: list, show, export and import tuned configurations."""
+"""The commands `suite tuned`: list, show, export and import tuned configurations, and measure companions."""
 
 import shlex
 from pathlib import Path
@@ -25,7 +25,7 @@ def tuned_list(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """List tuned configurations, of each data set and level the best first.
+    """List tuned configurations by data set and level, the best first.
 
     --where takes algorithm, dataset, model and heterogeneity. Each is an option, too: --dataset digits.
     """
@@ -46,8 +46,8 @@ def tuned_show(
 ) -> None:
     """Print the best matching configuration as YAML.
 
-    The best has the best validation score. --where, or --algorithm, --dataset, --model and --heterogeneity, must
-    select one data set and level.
+    The best one has the best validation score. The options --algorithm, --dataset, --model and --heterogeneity, or
+    --where, must select one data set and level.
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     from suite.configurations.library import best_of
@@ -58,8 +58,8 @@ def tuned_show(
 
 @app.command("export", epilog="Example: suite tuned export programs --algorithm fedprox")
 def tuned_export(
-    folder: Path = typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.py."),
-    seed: int | None = typer.Option(None, min=0, help="Write a run, too, which it repeats."),
+    folder: Path = typer.Argument(help="Folder for dataset/heterogeneity/model/algorithm.py."),
+    seed: int | None = typer.Option(None, min=0, help="Also write the run to repeat."),
     where: Where = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
@@ -67,14 +67,14 @@ def tuned_export(
 ) -> None:
     """Write tuned configurations as programs that need only PyTorch.
 
-    Of several for an entry, the one with the best validation score is written. What no program is written of is
-    left out. --where takes algorithm, dataset, model and heterogeneity; each is an option, too.
+    Of an algorithm in a scenario, only the configuration with the best validation score is written. Configurations that
+    no program supports are left out. --where takes algorithm, dataset, model and heterogeneity, which are options, too.
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     from suite.configurations.program import SIGN, exported
     from suite.yaml_files import write_files
 
-    best: dict[Path, Tuned] = {}  # the list is sorted: the first of an entry is its best
+    best: dict[Path, Tuned] = {}  # the list is sorted: the first one is the best
     for item in tuned:
         best.setdefault(item.path, item)
     files: dict[Path, bytes] = {}
@@ -84,7 +84,7 @@ def tuned_export(
         except UserError as fault:
             say(f"left out: {fault}")
     if not files:
-        raise UserError("no program is written of any of them")
+        raise UserError("none of them can be written as a program")
     write_files(files, SIGN)
     write("".join(map("{}\n".format, files)))
 
@@ -96,8 +96,8 @@ def tuned_import(
 ) -> None:
     """Import configurations for `suite run --tuned`.
 
-    All files are checked first; if one is wrong, nothing is imported. Of several for an entry, the one with
-    the best validation score is kept.
+    All files are checked first, and nothing is imported if one is wrong. Of an algorithm in a scenario, only the
+    configuration with the best validation score is kept.
     """
     from suite.configurations.configuration import keep, tuned_files
 
@@ -108,11 +108,12 @@ def tuned_import(
 @app.command("companions", epilog="Example: suite tuned companions runs/*/trials.parquet")
 def tuned_companions(
     tables: list[Path] = typer.Argument(help="Tables of trials."),
-    leave_out: str | None = typer.Option(None, help="A data set: without its family's trials."),
+    leave_out: str | None = typer.Option(None, help="A data set: its family is left out."),
 ) -> None:
-    """Print which settings of the hyperparameters other than rates lose least.
+    """Print good settings of the hyperparameters other than rates, as YAML.
 
-    They are measured over the data sets of these tables, as YAML, for `warm_start: FILE` and `sampler: line`.
+    These companions lose least accuracy over the data sets of the tables. A study with `warm_start: companions:FILE`
+    starts from them.
     """
     from suite.configurations.companions import FAMILIES, LEAST, Companions, measure, recorded
     from suite.yaml_files import dump
@@ -125,15 +126,15 @@ def tuned_companions(
     measured = measure(recorded(tables), family)
     if not measured:
         need = f"{LEAST} search trials in a scenario, in each of {FAMILIES} families of data sets"
-        raise UserError(f"companions need {need}: no algorithm of these tables has them")
+        raise UserError(f"companions need {need}: no algorithm in these tables has them")
     write(dump(Companions(command=command, algorithms=measured).model_dump()))
 
 
-def matching(asked: dict[str, str], storage: Path, tracking_uri: str | None) -> "TunedList":
-    """Return the tuned configurations that match the options. Raises `UserError` where there are none."""
+def matching(names: dict[str, str], storage: Path, tracking_uri: str | None) -> "TunedList":
+    """Return the tuned configurations with these names (keys: `SCENARIO`). Raise `UserError` where there are none."""
     say(READING)
-    if tuned := api.tuned(**asked, storage=storage, tracking_uri=tracking_uri):
+    if tuned := api.tuned(**names, storage=storage, tracking_uri=tracking_uri):
         return tuned
-    wanted = " ".join(asked.values()) or "anything"
+    wanted = " ".join(names.values()) or "anything"
     ways = "`suite tuned list` shows all, `suite sweep` makes more"
     raise UserError(f"no tuned configuration matches {wanted}: {ways}")

@@ -1,1 +1,1 @@
-"""Tuned configurations: kept, found, transferred."""
+"""Tuned configurations: how they are stored, selected, reused by searches, and exported as programs."""

@@ -1,8 +1,8 @@
-"""Companions: for each algorithm two settings of its hyperparameters that are no rates, which lose least elsewhere.
+"""Companions: for each algorithm two settings of its hyperparameters other than rates, which were good on other data sets.
 
-What carries over between families of data is not the learning rate but what goes with it. A forest of the recorded trials of a
-scenario answers how good a setting is there at a rate. The first companion loses least at its best rate, in the mean over families;
-beside it the second gains most at the same rate.
+Learning rates do not carry over between families of data sets, but the other hyperparameters do. A random forest, fitted to
+the recorded trials of a scenario, predicts the accuracy of a setting at each learning rate. The first companion loses least
+accuracy at its best rate, in the mean over families. The second adds most to the first at the same rate.
 """
 
 import json
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COMPANIONS, SOME = "companions", "some-companions"
-"""`warm_start` by a file, which `:FILE` may name: in scenarios of whose algorithms each has companions, or wherever one has."""
+"""Values of `warm_start`. `companions` skips scenarios in which an algorithm has none, and `some-companions` skips none."""
 LEAST = 20
-"""Search trials that a scenario needs, for a forest to say anything of it."""
+"""The fewest search trials of a scenario to which a forest is fitted."""
 FAMILIES = 2
-"""Families of data sets that an algorithm needs, to have companions."""
+"""The fewest families of data sets on which an algorithm's companions are measured."""
 BEST = 3
-"""Settings that are considered of each scenario: those of its best trials."""
+"""How many settings of each scenario are candidates: those of its best trials."""
 RATES = 29
-"""Rates at which a setting is tried, evenly spaced over those recorded."""
-PLACE = ["algorithm", "dataset", "model", "heterogeneity"]
+"""The number of learning rates at which a setting is predicted, geometrically spaced over the recorded rates."""
+KEYS = ["algorithm", "dataset", "model", "heterogeneity"]
 READ = ["family", "kind", "metric", "status", "params", "val_score"]
 Array = npt.NDArray[Any]
 
 
 class Companion(Written):
-    """A setting, and the points of accuracy that it loses against the best known at the first one's best rate, over families."""
+    """A setting, and the points of accuracy that it `loses` against the best setting, at the best rate of the first companion."""
 
     params: dict[str, Any]
     loses: float
 
 
 class Measurement(Written):
-    """An algorithm's companions, and from how many families and search trials they are."""
+    """An algorithm's companions, and the numbers of data set families and search trials that they were measured on."""
 
     families: int
     trials: int
@@ -61,50 +61,50 @@ class Measurement(Written):
 
 
 class Companions(Written):
-    """A file of companions, and the command that made it."""
+    """The content of a file of companions, and the command that wrote it."""
 
     command: str
     algorithms: dict[str, Measurement]
 
 
 def others(cls: type[Algorithm], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hyperparameters of a configuration that are searched and no rates."""
+    """Return the searched hyperparameters of a configuration, without learning rates."""
     searched = [name for name, spec in cls.ranges().items() if spec.searched and not spec.rate]
     return only(params, searched)
 
 
 class RecordedScenario:
-    """What was recorded of an algorithm in a scenario, as a function of its configuration."""
+    """The recorded trials of an algorithm in a scenario, and a random forest that predicts accuracy from a configuration."""
 
     def __init__(self, cls: type[Algorithm], rows: "pd.DataFrame") -> None:
-        from sklearn.ensemble import RandomForestRegressor  # which takes a second to load
+        from sklearn.ensemble import RandomForestRegressor  # takes a second to load
 
         self.cls, self.family, self.trials = cls, str(rows["family"].iloc[0]), len(rows)
         params = [*map(json.loads, rows["params"])]
         points = [*map(self._point, params)]
-        # A trial that diverged is no missing value: its rate is known to be too high.
+        # A diverged trial counts with accuracy 0, since it shows that its rate is too high.
         scores = rows["val_score"].where(rows["status"] == Status.FINISHED, 0.0)
         self.forest = RandomForestRegressor(50, random_state=0).fit(points, scores)
         rates = [*map(itemgetter("lr"), params)]
         self.rates = np.geomspace(min(rates), max(rates), RATES)
-        # By the forest, since the best of many noisy scores is lucky.
+        # By predictions, since the best of many noisy scores is partly luck.
         top = np.argsort(-self.forest.predict(points), kind="stable")[:BEST]
         self.best = [others(cls, params[i]) for i in top]
 
     def curves(self, settings: Sequence[Mapping[str, Any]]) -> Array:
-        """Return the predicted accuracy of settings at each of the rates: (settings, rates)."""
+        """Return the predicted accuracy of each setting at each of `rates`, of shape (settings, rates)."""
         points = [self._point({**each, "lr": rate}) for each in settings for rate in self.rates]
         return np.asarray(self.forest.predict(points)).reshape(len(settings), RATES)
 
     def _point(self, params: Mapping[str, Any]) -> list[float]:
-        """Return a configuration as numbers: shares of ranges, choices by their place (others last), -1 for what does not exist."""
+        """Return the searched hyperparameters as numbers: the share of a range, the index of a choice, or -1 for a missing value."""
         ranges = self.cls.ranges()
-        whole = existing({**self.cls.configured({}).__dict__, **params}, ranges)
+        values = existing({**self.cls.configured({}).__dict__, **params}, ranges)
         point: list[float] = []
         for name, spec in ranges.items():
             if not spec.searched:
                 continue
-            value = whole.get(name)
+            value = values.get(name)
             if value is None:
                 point.append(-1.0)
             elif spec.choices is not None:
@@ -117,8 +117,8 @@ class RecordedScenario:
 def recorded(
     tables: Sequence[Path], names: Collection[str] = algorithms.ALGORITHMS
 ) -> dict[str, list[RecordedScenario]]:
-    """Return by algorithm, of these, the scenarios of tables of trials with enough search trials, scored by accuracy. Raises
-    `UserError` for a file that is no such table.
+    """Return for each algorithm in `names` the scenarios with at least `LEAST` search trials, from files of tables. Only
+    classification counts. Raise `UserError` for a file that is not a table of trials.
     """
     import pandas as pd
 
@@ -127,15 +127,15 @@ def recorded(
         try:
             frame = pd.read_parquet(path).rename(columns={"configuration": "params"})
             frame["family"] = frame["dataset"].map(datasets.family)
-            frames.append(frame[[*PLACE, *READ]])
+            frames.append(frame[[*KEYS, *READ]])
         except (OSError, KeyError, ValueError) as error:
-            raise UserError(f"{path} is no table of trials: {error}") from None
+            raise UserError(f"{path} is not a table of trials: {error}") from None
     trials = pd.concat(frames)
     ended = trials["status"].isin([Status.FINISHED, Status.DIVERGED])
     trials = trials[ended & (trials["kind"] == "search") & (trials["metric"] == "accuracy")]
     scenarios: dict[str, list[RecordedScenario]] = {}
-    for place, rows in trials.groupby(PLACE):
-        name = str(place[0])
+    for keys, rows in trials.groupby(KEYS):
+        name = str(keys[0])
         if len(rows) >= LEAST and name in names:
             scenarios.setdefault(name, []).append(RecordedScenario(algorithms.resolve(name), rows))
     return scenarios
@@ -144,48 +144,48 @@ def recorded(
 def measure(
     scenarios: Mapping[str, Sequence[RecordedScenario]], leave_out: str | None
 ) -> dict[str, Measurement]:
-    """Return the companions of each algorithm, without the scenarios of one family of data sets."""
+    """Return the companions of each algorithm, measured without the data set family `leave_out`."""
     measured = {}
-    for name, places in scenarios.items():
-        kept = [place for place in places if place.family != leave_out]
+    for name, candidates in scenarios.items():
+        kept = [scenario for scenario in candidates if scenario.family != leave_out]
         if len(set(map(attrgetter("family"), kept))) >= FAMILIES:
             measured[name] = _measured(algorithms.resolve(name), kept)
     return measured
 
 
-def _measured(cls: type[Algorithm], places: Sequence[RecordedScenario]) -> Measurement:
-    """Return the setting that loses least in the mean over families, and the one that gains most beside it at its rate."""
+def _measured(cls: type[Algorithm], scenarios: Sequence[RecordedScenario]) -> Measurement:
+    """Return the two companions of an algorithm, as the module describes."""
     import pandas as pd
 
-    families = [*map(attrgetter("family"), places)]
+    families = [*map(attrgetter("family"), scenarios)]
 
     def mean(losses: Array) -> Array:
-        """Return the mean over families of (places, settings): (settings,)."""
+        """Average losses (scenarios, settings) within and then over families, to shape (settings,)."""
         return pd.DataFrame(losses).groupby(families).mean().mean().to_numpy()
 
     settings = [others(cls, cls.configured({}).params())]
-    for place in places:
-        settings += [each for each in place.best if each not in settings]
-    curves = np.stack([place.curves(settings) for place in places])
+    for scenario in scenarios:
+        settings += [each for each in scenario.best if each not in settings]
+    curves = np.stack([scenario.curves(settings) for scenario in scenarios])
     losses = 100 * (curves.max((1, 2), keepdims=True) - curves)
     alone = losses.min(2)
     first = int(mean(alone).argmin())
-    # The second is tried once, at the rate that was found for the first: what it could do at its own does not count.
-    there = losses[np.arange(len(places)), :, losses[:, first].argmin(1)]
-    second = int(mean(np.minimum(alone[:, [first]], there)).argmin())
+    # A search tries the second only once, at the best rate of the first, so its own best rate does not count.
+    at_rate = losses[np.arange(len(scenarios)), :, losses[:, first].argmin(1)]
+    second = int(mean(np.minimum(alone[:, [first]], at_rate)).argmin())
     companions = []
     for index in dict.fromkeys((first, second)):
-        # Two digits of each number: more are not known.
+        # Rounded to two digits, since the forest is no more precise.
         rounded = {
             k: float(f"{v:.2g}") if isinstance(v, float) else v for k, v in settings[index].items()
         }
-        companions.append(Companion(params=rounded, loses=round(float(mean(there)[index]), 2)))
-    trials = sum(place.trials for place in places)
+        companions.append(Companion(params=rounded, loses=round(float(mean(at_rate)[index]), 2)))
+    trials = sum(scenario.trials for scenario in scenarios)
     return Measurement(families=len(set(families)), trials=trials, companions=companions)
 
 
 def read(path: str) -> Companions:
-    """Read a file of companions, "" for the shipped one; raises `UserError` with every fault."""
+    """Return the companions in a file, or the shipped ones for the path "". Raise `UserError` with every fault."""
     if path:
         text = read_text(Path(path), "companions")
     else:
@@ -197,18 +197,18 @@ def read(path: str) -> Companions:
     return content
 
 
-def starts(entries: Sequence[Entry], where: str) -> dict[str, list[InitialConfiguration]]:
-    """Return by entry the configurations of its companions, the first one first. In a scenario of which an algorithm has
-    none, no entry has any, but under `some-companions`.
+def starts(entries: Sequence[Entry], warm_start: str) -> dict[str, list[InitialConfiguration]]:
+    """Return the companions of each entry, by its id, as configurations to start from. `warm_start` is the study's value.
+    Under `companions`, all entries of a scenario start without companions if one of its algorithms has none.
     """
-    kind, _, path = where.partition(":")
+    kind, _, path = warm_start.partition(":")
     measured = read(path).algorithms
     lacking: dict[Scenario, list[str]] = {}
     for entry in entries:
         if entry.algorithm not in measured and kind != SOME:
             lacking.setdefault(entry.scenario, []).append(entry.label)
     for scenario, names in lacking.items():
-        say(f"{scenario}: begins without companions, of which {', '.join(names)} has none")
+        say(f"{scenario}: no algorithm starts with companions, since {', '.join(names)} has none")
     warm: dict[str, list[InitialConfiguration]] = {}
     for entry in entries:
         warm[entry.id] = []
@@ -218,7 +218,7 @@ def starts(entries: Sequence[Entry], where: str) -> dict[str, list[InitialConfig
 
 
 def companions_of(entry: Entry, measured: Measurement) -> list[InitialConfiguration]:
-    """Return an entry's companions at its default rates, without what it does not have."""
+    """Return an entry's companions at its default rates. Hyperparameters that the entry lacks are left out."""
     source = f"companions of {measured.families} families, {measured.trials} trials"
     configurations = []
     for each in measured.companions:

@@ -1,4 +1,4 @@
-"""Tuned configurations: the YAML files that are a sweep's harvest."""
+"""Tuned configurations: the best hyperparameters that a sweep found, as YAML files."""
 
 import math
 import re
@@ -21,14 +21,14 @@ from trials.scoring.metrics import Task
 from trials.settings import Settings
 
 SIGN = "# suite run THIS_FILE"
-"""The text by which the suite recognises its own files."""
+"""The beginning of each file, by which the suite recognises its own files."""
 NEAREST = "nearest"
-"""`warm_start: nearest`: among all that the storage holds."""
+"""The value of `warm_start` by which a search begins with the nearest configuration in the storage."""
 Score = float | None
 
 
 class Tuned(Written):
-    """The best configuration of an entry, what it scored, and how it was found: `suite.tuned("fedprox")[0]`."""
+    """The best configuration of an algorithm in a scenario, with its scores and its origin: `suite.tuned("fedprox")[0]`."""
 
     format: int = FORMAT
     algorithm: str
@@ -43,13 +43,13 @@ class Tuned(Written):
 
     @property
     def scenario(self) -> Scenario:
-        """Return the scenario that it is for."""
+        """Return the data set, model and heterogeneity level for which the algorithm was tuned."""
         return Scenario.of(self)
 
     @property
     def path(self) -> Path:
-        """Return where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml. A name that holds a
-        path keeps its end and a hash of the whole.
+        """Return its path below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml. A name that contains a
+        path is shortened to the path's end and a hash of the whole name.
         """
         parts = []
         for name in (self.dataset, self.heterogeneity, self.model, self.algorithm):
@@ -62,43 +62,43 @@ class Tuned(Written):
 
     @property
     def task(self) -> Task:
-        """Return the task that it was tuned by."""
+        """Return the task (classification or regression) with the metric by which the configuration was tuned."""
         return datasets.parse(self.dataset).task.by(self.settings.metric)
 
     def score(self, part: str) -> float | None:
-        """Return its score on the part "val" or "test"; None where it has none."""
+        """Return the score on validation ("val") or test data ("test"), or None where none was recorded."""
         value = self.scores.get(f"{part}_{self.task.metric}")
         return float(value) if isinstance(value, int | float) else None
 
     @property
     def loss(self) -> float:
-        """Return the validation score with its sign, so that less is better; infinite where there is none. Test scores choose
-        nothing: what starts from the best would have seen them.
+        """Return the validation score, negated where larger is better, or inf without one. Test scores are never used here:
+        a run that starts from the best configuration would have seen its test data.
         """
         value = self.score("val")
         return math.inf if value is None or not math.isfinite(value) else -self.task.sign * value
 
     def spec(self, seed: int) -> TrialSpec:
-        """Return the run of this configuration with a seed."""
+        """Return the trial that runs this configuration with a seed."""
         return canonical(self.algorithm, self.params, self.scenario, self.settings, seed)
 
     def refuse_changed(self, source: str) -> None:
-        """Raise `UserError` where the code that it was tuned with has changed since."""
+        """Raise `UserError` if third-party code that it was tuned with has changed since. `source` names it in the message."""
         plugins.refuse_changed(self.provenance.get("code", {}), source)
 
     def text(self) -> str:
-        """Return the configuration's file: YAML below the command that runs it."""
+        """Return the text of its file: a comment with the command that runs it, then YAML."""
         content = self.model_dump()
         content["settings"] = {k: v for k, v in content["settings"].items() if v is not None}
         return f"{SIGN} --seed 1\n{dump(content)}"
 
 
 def parse(text: str, source: str) -> Tuned:
-    """Read a tuned file or a hand-written configuration; raises `UserError` with every fault, `FormatError` for what
-    another version wrote. No code that it names runs.
+    """Return the configuration in the text of a tuned or hand-written file, without running third-party code that it names.
+    Raise `UserError` with every fault, and `FormatError` for a file of another version.
     """
     content = {"params": {}, "settings": {}, **parse_mapping(text, source)}
-    if "format" in content or "provenance" in content:  # which nobody writes by hand
+    if "format" in content or "provenance" in content:  # files by hand have neither
         check_format(f"configuration {source}", content.get("format"))
     faults = Faults(source)
     tuned = faults.validate(Tuned, content)
@@ -110,43 +110,44 @@ def parse(text: str, source: str) -> Tuned:
 
 
 def read(path: Path) -> Tuned:
-    """Read a tuned or hand-written file; raises as `parse`."""
+    """Return the configuration in a tuned or hand-written file. Raise `UserError` if it is unreadable, or as `parse`."""
     return parse(read_text(path, "configuration"), str(path))
 
 
 def tuned_files(source: Path) -> list[Tuned]:
-    """Read a tuned file, or all `*.yaml` below a folder; raises `UserError` for a bad one, or where there is none."""
-    path, there = look(source, "configuration")
-    paths = sorted(path.rglob("*.yaml")) if there == "folder" else [path]
+    """Return the configurations in a file, or in all `*.yaml` below a folder. Raise `UserError` if one is bad, or there is none."""
+    path, kind = look(source, "configuration")
+    paths = sorted(path.rglob("*.yaml")) if kind == "folder" else [path]
     if not paths:
         raise UserError(f"there is no *.yaml below {source}")
     return list(map(read, paths))
 
 
 def keep(configurations: Sequence[Tuned], folder: Path) -> list[Path]:
-    """Write configurations below a folder, all or none, and return the files written. Of several for one entry, one in
-    the folder included, the best by validation score is kept, of equal ones the later. Raise `UserError` for one that
-    cannot be run here.
+    """Write configurations below a folder, all or none, and return the paths written. Of several with the same path, the
+    one with the best validation score is kept, and a file in the folder counts as one of them.
+
+    Raise `UserError` if a configuration cannot be run with the algorithms and the code of this machine.
     """
     best: dict[Path, Tuned] = {}
     for item in configurations:
         item.refuse_changed(str(item.path))
         if not any(map(plugins.named, (item.algorithm, *item.scenario.code))):
-            item.spec(0).configured()  # code of others does not run to be imported
+            item.spec(0).configured()  # third-party code does not run in an import
         path = folder / item.path
         before = best.get(path) or (read(path) if path.exists() else None)
-        # Of equal ones the later stays, as a person who imports again expects.
+        # Of equal scores the new one replaces the old one: people import again after a change.
         if before is not None and before.loss < item.loss:
-            say(f"{item.path}: the one that is there scores better on validation and stays")
+            say(f"{item.path}: the existing one scores better on validation and is kept")
         else:
             best[path] = item
     with writing(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A full disk shows while the copies are written; to move them takes no room.
-        with TemporaryDirectory(prefix=".", dir=folder) as place:
+        # Copies first: a full disk stops this before any file is replaced, and moving needs no space.
+        with TemporaryDirectory(prefix=".", dir=folder) as copies:
             for number, item in enumerate(best.values()):
-                Path(place, str(number)).write_text(item.text(), encoding="utf-8")
+                Path(copies, str(number)).write_text(item.text(), encoding="utf-8")
             for number, path in enumerate(best):
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                Path(place, str(number)).replace(path)
+                Path(copies, str(number)).replace(path)
     return list(best)

@@ -1,4 +1,4 @@
-"""Tuned configurations of a store and of imported files: which match, and which a search starts from."""
+"""Selection of tuned configurations, from sweeps and imported files, by name or as the start of a search."""
 
 import shlex
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ COLUMNS = (
 
 
 class TunedList(list[Tuned]):
-    """Tuned configurations by data set and level, of each the best validated first: what `suite.tuned()` returns."""
+    """The result of `suite.tuned()`: configurations sorted by data set, level and validation score, best first."""
 
     def __repr__(self) -> str:
         lines = [
@@ -48,7 +48,7 @@ class TunedList(list[Tuned]):
 
     @property
     def table(self) -> Table:
-        """Return the table of `suite tuned list`."""
+        """Return the table that `suite tuned list` prints."""
         rows = []
         for item in self:
             metric, source = item.task.metric, str(item.provenance.get("sweep", "a file"))
@@ -58,26 +58,26 @@ class TunedList(list[Tuned]):
         return table(COLUMNS, rows, essential=5)
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return a row a configuration, with columns such as `params.lr` and `scores.val_accuracy`."""
+        """Return one row for each configuration, with columns such as `params.lr` and `scores.val_accuracy`."""
         return frame(item.model_dump(mode="json") for item in self)
 
 
 def tuned_of(tables: Tables, row: Row) -> Tuned:
-    """Return the tuned configuration behind a row of a leaderboard of these tables."""
+    """Return the tuned configuration of a leaderboard's row. `tables` are the tables of trials behind the leaderboard."""
     facts, searches = tables.facts[row.sweep], tables.searches[row.sweep, row.entry_id]
     ordered = tables.finals.sort_values("seed", kind="stable").to_dict("records")
     finals = [final for final in ordered if final["run_id"] in row.chosen]
     first, spec = finals[0], spec_of(finals[0])
     scores = {final["seed"]: final["test_score"] for final in finals}
     mean, between = row.mean, [row.ci_low, row.ci_high]
-    if len(row.chosen) < len(row.runs):  # the row is about several tunings, the file about one
+    if len(row.chosen) < len(row.runs):  # the row averages several tunings, the file has one
         mean, between = fmean(scores.values()), [*interval([*scores.values()])]
     validated = searches.loc[searches["trial_id"] == first["source"], "val_score"]
-    asked = ("confirm", "tunings", "partitions", "sampler", "scheduler")
-    budget = {key: value for key in asked if (value := facts.study.get(key)) not in (None, 1)}
-    taken = ("study", "sweep", "origin", "warm_start", "partition_fingerprint")
+    effort = ("confirm", "tunings", "partitions", "sampler", "scheduler")
+    budget = {key: value for key in effort if (value := facts.study.get(key)) not in (None, 1)}
+    columns = ("study", "sweep", "origin", "warm_start", "partition_fingerprint")
     provenance = {
-        **{key: first[key] for key in taken},
+        **{key: first[key] for key in columns},
         "code": {name: facts.code[name] for name in spec.code if name in facts.code},
         "search_trial": first["source"],
         "suite_version": first["version"],
@@ -101,30 +101,30 @@ def tuned_of(tables: Tables, row: Row) -> Tuned:
 
 
 def tuned_in(sweep: TableFacts) -> list[Tuned]:
-    """Return the tuned configurations of a sweep: none before it has ended."""
+    """Return the tuned configurations of a sweep, or [] while it has not ended."""
     source = f"sweep {sweep.name}"
     return [configuration.parse(entry.tuned, source) for entry in sweep.entries if entry.tuned]
 
 
 def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
-    """Return every tuned configuration: those of the sweeps in a storage, or on a tracking server, that have ended, then
-    imported files. No trial is read. Raises `UserError` where there is neither a sweep nor an imported file.
+    """Return the tuned configurations of all ended sweeps in a storage folder, or on a tracking server, and then those of
+    imported files. Raise `UserError` for a folder that has neither sweeps nor imported files.
     """
     imported = sorted((storage / "imported").rglob("*.yaml"))
-    places: list[Any] = sorted(storage.glob(f"*/{FILE}"))
+    sources: list[Any] = sorted(storage.glob(f"*/{FILE}"))
     if tracking_uri is not None:
         from suite.tracking.store import Store  # MLflow takes a second to load
 
         store = Store(tracking_uri, storage)
-        places = store.sweeps()
-    elif not (places or imported):
+        sources = store.sweeps()
+    elif not (sources or imported):
         raise UserError(nothing_in(storage))
     configurations: list[Tuned] = []
-    for place in places:
+    for source in sources:
         try:
-            path = store.table(place) if tracking_uri is not None else place
+            path = store.table(source) if tracking_uri is not None else source
             configurations += tuned_in(read(path).facts)
-        except UserError as error:  # another sweep's table may be sound
+        except UserError as error:  # the other sweeps' tables may be readable
             say(str(error))
     return [*configurations, *map(configuration.read, imported)]
 
@@ -132,30 +132,30 @@ def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
 def select_tuned(
     configurations: list[Tuned], algorithm: str | None = None, **scenario: str | None
 ) -> TunedList:
-    """Return the configurations that match the names given. They are sorted by data set, level and validation score, best
-    first. Those tuned by clients' own scores come after the others of their level.
+    """Return the configurations with these names, sorted by data set, level and validation score, best first. Those that
+    were tuned by another metric than "pooled" come last in their level. Raise `UserError` for an unknown algorithm.
     """
     wanted = {part: SPELLING[part](name) for part, name in scenario.items() if name is not None}
-    asked = None if algorithm is None else algorithms.canonical(algorithm)
+    name = None if algorithm is None else algorithms.canonical(algorithm)
     names, matching = set(algorithms.known()), TunedList()
     for item in configurations:
         names.add(item.algorithm)
-        if asked is None or algorithms.is_named(item.algorithm, asked):
+        if name is None or algorithms.is_named(item.algorithm, name):
             matching += [item] if wanted.items() <= item.scenario.names().items() else []
-    if asked is not None and asked not in {*names, *map(algorithms.label, names)}:
-        raise unknown("algorithm", asked, map(algorithms.label, names))
+    if name is not None and name not in {*names, *map(algorithms.label, names)}:
+        raise unknown("algorithm", name, map(algorithms.label, names))
     matching.sort(key=lambda t: (t.dataset, t.heterogeneity, t.settings.metric != "pooled", t.loss))
     return matching
 
 
 def best_of(configurations: TunedList) -> Tuned:
-    """Return the configuration with the best validation score. Raises `UserError` where they are of several data sets or
-    levels: no score decides between these.
+    """Return the configuration with the best validation score. Raise `UserError` where they are of several data sets or
+    levels, whose scores cannot be compared.
     """
     levels = {(item.dataset, shlex.quote(item.heterogeneity)) for item in configurations}
     if len(levels) > 1:
         lines = [f"--dataset {d} --heterogeneity {h}" for d, h in sorted(levels)[:10]]
-        several = "what matches was tuned on several data sets or levels: name one of"
+        several = "these names match several data sets or levels: choose one of"
         raise UserError("\n  ".join([several, *lines]))
     return configurations[0]
 
@@ -163,19 +163,19 @@ def best_of(configurations: TunedList) -> Tuned:
 def warm_start(
     entries: Sequence[Entry], configurations: Sequence[Tuned]
 ) -> dict[str, list[InitialConfiguration]]:
-    """Return for each entry's id the nearest configuration of its algorithm and task, if any, filled up by the default one.
-
-    The same data set is nearest, then the same model, then the same level; of equally near ones the first.
+    """Return by entry id a list of one configuration to start from, or [] where none has the entry's algorithm and task. It
+    is the nearest one: with the same data set, then the same model, then the same level. Among equals it is the first.
+    Values that it lacks are the entry's defaults.
     """
     warm: dict[str, list[InitialConfiguration]] = {}
     for entry in entries:
-        task, alike = datasets.parse(entry.scenario.dataset).task, list[Tuned]()
+        task, candidates = datasets.parse(entry.scenario.dataset).task, list[Tuned]()
         for item in configurations:
             if item.algorithm == entry.algorithm and datasets.parse(item.dataset).task == task:
-                alike.append(item)
+                candidates.append(item)
         warm[entry.id] = []
-        if alike:
-            nearest = min(alike, key=lambda item: [*map(ne, item.scenario, entry.scenario)])
+        if candidates:
+            nearest = min(candidates, key=lambda item: [*map(ne, item.scenario, entry.scenario)])
             source = f"{nearest.scenario}, tuned by {nearest.provenance.get('sweep', 'a file')}"
             values = nearest.settings.model_dump() | nearest.params
             values = {k: values[k] for k in entry.space.ranges if values.get(k) is not None}

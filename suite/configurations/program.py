@@ -1,7 +1,7 @@
-"""A tuned configuration as one file of plain PyTorch, and the federation of a run that it repeats.
+"""Export of a tuned configuration as a program in one file of plain PyTorch, which can repeat a run of the suite.
 
-The file needs torch alone. With the federation of a run it computes what the suite computes, up to the rounding of sums
-that are taken in another order.
+The program needs only torch. Given the data, the first weights and the sample order of a run, it computes the same weights
+as the suite. Only rounding differs, since it adds in another order.
 """
 
 import io
@@ -25,31 +25,30 @@ from trials.run.simulation import Simulation
 jinja2: Any = Lazy("jinja2")
 
 SIGN = "Written by `suite tuned export`"
-"""The text by which the suite recognises its own files."""
+"""A text in each written file, by which the suite recognises its own files."""
 ALGORITHMS = ("fedavg", "fedprox", "scaffold", "fedadam")
-"""The algorithms whose round the template has."""
+"""The algorithms that the program's template supports."""
 LAYERS = "ClientLinear Conv2d Flatten ReLU AvgPool2d MaxPool2d AdaptiveAvgPool2d"
 
 
 def exported(
     tuned: Tuned, folder: Path, seed: int | None, data_root: str | None
 ) -> dict[Path, bytes]:
-    """Return the files of a configuration below a folder: its program, and with a `seed` the run that this repeats.
-    Raises `UserError` for a configuration that the template does not cover.
+    """Return the content of each file to write, by its path below `folder`: the program (.py), and with a `seed` the run
+    that it repeats (.pt). Raise `UserError` for a configuration that the template does not support.
     """
     path, run = folder / tuned.path, prepared(tuned, seed or 0, data_root)
-    written = {path.with_suffix(".py"): program(tuned, run).encode()}
-    return written if seed is None else {**written, path.with_suffix(".pt"): federation(run)}
+    contents = {path.with_suffix(".py"): program(tuned, run).encode()}
+    return contents if seed is None else {**contents, path.with_suffix(".pt"): federation(run)}
 
 
 def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
-    """Return the untrained run of a configuration. Raises `UserError` where the template does not cover it, or its data
-    cannot be loaded.
+    """Return the run of a configuration before its first round. Raise `UserError` where the template does not support the
+    configuration, or its data cannot be loaded.
     """
     spec = tuned.spec(seed)
     s, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
-    # What the template has no lines for.
-    unwritten = {
+    unsupported = {
         f"algorithm {spec.algorithm}": spec.algorithm not in ALGORITHMS,
         f"level {level.name}": level.name != level.dealing,
         f"selection {s.selection}": s.selection != "without_replacement",
@@ -61,14 +60,14 @@ def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
         f"lr_decay {s.lr_decay}": isinstance(s.lr_decay, str),
         f"dtype {s.dtype}": s.dtype not in ("float32", "float64"),
     }
-    if reasons := [what for what, is_so in unwritten.items() if is_so]:
-        raise UserError(f"{tuned.path}: no program is written of {', '.join(reasons)}")
+    if reasons := [feature for feature, is_used in unsupported.items() if is_used]:
+        raise UserError(f"{tuned.path}: no program supports {', '.join(reasons)}")
     return trial.simulate(spec, trial.partition_data(spec, trial.load_dataset(spec, data_root)))
 
 
 def program(tuned: Tuned, simulation: Simulation) -> str:
-    """Return the program of a configuration whose run is `prepared`. Raises `UserError` for a model that is not a row of
-    layers.
+    """Return the text of the program for a configuration and its run. Raise `UserError` for a model that is not a
+    sequence of layers.
     """
     fed, spec = simulation.fed, tuned.spec(0)
     data = fed.data.dataset
@@ -86,17 +85,17 @@ def program(tuned: Tuned, simulation: Simulation) -> str:
 
 
 def layers_of(name: str, kind: Architecture, shape: tuple[int, ...], classes: int) -> list[str]:
-    """Return a network's layers in a row as the program builds them; raises `UserError` for any other network."""
+    """Return the calls that make a network's layers, such as `nn.ReLU()`. Raise `UserError` if it is no sequence of `LAYERS`."""
     network = kind.network(shape, classes)
     kinds = {type(layer).__name__ for layer in network.children()}
     if type(network) is not nn.Sequential or kinds - set(LAYERS.split()):
-        raise UserError(f"no program is written of model {name}: its layers are not in a row")
+        raise UserError(f"no program supports model {name}: it is not a plain sequence of layers")
     return [f"nn.{layer!r}".replace("ClientLinear", "Linear") for layer in network]
 
 
 def federation(simulation: Simulation) -> bytes:
-    """Return what the program reads to repeat a run: samples and their clients, the first weights, and the order in which
-    each selected client meets its samples.
+    """Return the file from which the program repeats a run. It has the samples of each client, the first weights, and for
+    each round the selected clients with the order of their samples.
     """
     fed, s, data = simulation.fed, simulation.fed.settings, simulation.fed.data
     rounds = []

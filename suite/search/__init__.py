@@ -1,1 +1,1 @@
-"""Which trial is next."""
+"""The search for good configurations: which trial is next, and which configuration is best."""

@@ -1,11 +1,11 @@
-"""The search of one entry in one replicate: which configuration is next, which is best, and what repeats that.
+"""The search of one entry (an algorithm in a scenario): its next trial, its best configuration, and the runs that repeat it.
 
-The k-th configuration that a sampler draws blindly has the learning rate at the share
+The k-th configuration that a sampler draws at random has the learning rate at the share
 
     u_k = frac(u_0 + k / golden ratio)
 
-of its range, on the range's scale, with one u_0 for all algorithms of a scenario in a replicate: equal ranges
-give equal rates, and any number of draws is spread evenly.
+of its range, on the range's scale. All algorithms of a scenario have the same u_0, so equal ranges give equal rates, and
+any number of draws is spread evenly.
 """
 
 import itertools
@@ -30,29 +30,29 @@ from trials.common import randomness
 from trials.run.outcome import REPEATS, Status, TrialKind, trial_id
 
 CONFIRM_SEEDS = 1_000_000
-"""Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""
+"""The distance from the seed of a search trial to those of its confirming runs. No other run uses these seeds."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-def shared_draw(number: int, scenario: Sequence[str], words: Sequence[int]) -> float:
-    """Return the share u_k of its range at which draw `number` of a scenario has its learning rate; `words` are the
-    study's seed and those of the replicate.
+def shared_draw(number: int, scenario: Sequence[str], seeds: Sequence[int]) -> float:
+    """Return u_k = frac(u_0 + k / golden ratio) for draw k = `number` in a scenario: the share of its range at which the
+    learning rate lies. u_0 is drawn by `seeds`, the study's seed and the integers of the replicate.
     """
-    first = randomness.uniform("opening", zlib.crc32("|".join(scenario).encode()), *words)[0]
+    first = randomness.uniform("opening", zlib.crc32("|".join(scenario).encode()), *seeds)[0]
     return float((first + number * GOLDEN) % 1)
 
 
 def random_startup(sampler: Sampler, lag: int) -> float:
-    """Return how many of an entry's first trials a sampler suggests by uniform draws, whatever their results."""
+    """Return how many of a search's first trials the sampler draws uniformly: inf for random search, 0 for a grid or line."""
     first = first_modelled(sampler, lag) or math.inf
     return first - 1 if sampler.uniform else 0
 
 
 class EntrySearch:
-    """The search of one entry in one replicate: trial i waits for the results of 0..i-lag.
+    """The search of one entry in one replicate. Trial i is suggested from the results of trials 0 to i - lag.
 
-    `ends` are the results of all runs by id, `requests` the search trials by number, `repeats` the runs that were asked to
-    repeat one of them, and `starts` the first configurations: the default one, published ones, then `warm` ones.
+    `requests` has the search trials by number, `repeats` the confirming and final runs by id, and `ends` the results of
+    all runs by id. `starts` are the first configurations: the default one, published ones, then `warm` ones.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class EntrySearch:
         self.budget = study.trials
         self._finalists = study.confirm.best if study.confirm else 1
         self._confirm_seeds = study.confirm.seeds if study.confirm else 0
-        words = (study.seed, int(entry.id, 16), *replicate.words)
+        seeds = (study.seed, int(entry.id, 16), *replicate.words)
         self.starts: list[InitialConfiguration] = []
         self._add(self._first())
         self.line: RateLine | None = None
@@ -83,18 +83,18 @@ class EntrySearch:
             self.starts += warm
         if self.sampler.grid:
             points = entry.space.grid(study.grid_points)
-            # Shuffled, a budget that is smaller than the grid sees all of it thinly instead of a corner.
-            order = np.argsort(randomness.bits("grid", *words, np.arange(len(points))))
-            seen = [start.params for start in self.starts]  # of each other the points differ
+            # Shuffled, so that a budget below the grid's size samples the whole grid and not one corner.
+            order = np.argsort(randomness.bits("grid", *seeds, np.arange(len(points))))
+            seen = [start.params for start in self.starts]  # grid points differ from each other
             shuffled = [points[i] for i in order if points[i] not in seen]
             self.starts += [InitialConfiguration("sampled", point) for point in shuffled]
             self.budget = min(study.trials, len(self.starts))
-        self.proposer = Proposer(self.sampler, entry.space, entry.task.direction, words)
+        self.proposer = Proposer(self.sampler, entry.space, entry.task.direction, seeds)
         self._told = 0
         self._chosen: tuple[list[int], int | None] | None = None
 
     def _first(self) -> Iterator[InitialConfiguration]:
-        """Yield the default configuration and, at the study's first level, the published ones."""
+        """Yield the default configuration and, in scenarios with the study's first level, the published ones."""
         space = self.entry.space
         yield InitialConfiguration("default", space.default(self.entry.implied))
         first_level = heterogeneity.parse(self.study.heterogeneity[0]).name
@@ -103,14 +103,14 @@ class EntrySearch:
                 yield InitialConfiguration("published", space.default(stated.params))
 
     def _add(self, starts: Iterable[InitialConfiguration]) -> None:
-        """Begin with these configurations, too, each once."""
+        """Append configurations to `starts`, without repeating any."""
         for start in starts:
-            if start.params not in (known.params for known in self.starts):
+            if start.params not in (other.params for other in self.starts):
                 self.starts.append(start)
 
     def _configuration(self, index: int) -> InitialConfiguration:
-        """Return configuration `index`; one that is drawn blindly has the learning rate that all algorithms of the scenario
-        share.
+        """Return configuration `index`: one of `starts`, the next one of the line search, or the sampler's suggestion. A
+        random suggestion has the learning rate that all algorithms of the scenario share.
         """
         if index < len(self.starts):
             self.proposer.add(index, self.starts[index].params)
@@ -119,13 +119,13 @@ class EntrySearch:
             return self._of_line(self.line.next([*map(self._ended, self.requests)]))
         rate, opening = self.entry.space.searched.get(RATE), {}
         if rate is not None and index < random_startup(self.sampler, self.lag):
-            words = (self.study.seed, *self.replicate.words)
-            share = shared_draw(index - len(self.starts), self.entry.scenario, words)
+            seeds = (self.study.seed, *self.replicate.words)
+            share = shared_draw(index - len(self.starts), self.entry.scenario, seeds)
             opening = {RATE: rate.at(share)}
         return InitialConfiguration("sampled", self.proposer.suggest(index, opening))
 
     def _of_line(self, params: dict[str, Any]) -> InitialConfiguration:
-        """Return a configuration of the line, with where its setting is from."""
+        """Return a configuration of the line search. Its origin is "warm" if all but its rates are from a warm start."""
         assert self.line is not None
         others = self.line.others
         for setting in self._settings:
@@ -134,35 +134,36 @@ class EntrySearch:
         return InitialConfiguration("sampled", params)
 
     def _ended(self, request: TrialRequest) -> tuple[dict[str, Any], float | None]:
-        """Return a trial's configuration and its score with its sign; None where it failed, diverged or exceeds a constraint."""
+        """Return a trial's configuration and its score (larger is better), or None if it failed, diverged or broke a constraint."""
         end = self.ends[request.trial_id]
         lost = end.status in (Status.FAILED, Status.DIVERGED) or not end.feasible(self.entry)
         return request.params, None if lost else self.entry.task.sign * self._value(end)
 
     @property
     def name(self) -> str:
-        """Its `TrialRequest.search`."""
+        """The search's id: that of the entry, and the name of the replicate if it is not the first."""
         return "-".join(filter(None, (self.entry.id, self.replicate.name)))
 
     @property
     def searching(self) -> bool:
-        """Whether search trials are still to be asked or to end."""
+        """Whether search trials are still running or to be started."""
         return len(self.requests) < self.budget or self.open > 0
 
     @property
     def open(self) -> int:
-        """How many search trials run: some of the last, of which the sampler was not told yet."""
+        """The number of search trials that are running."""
+        # The sampler knows the results of all trials before `_told`.
         return sum(request.trial_id not in self.ends for request in self.requests[self._told :])
 
     @property
     def planned(self) -> int:
-        """How many runs there will be."""
+        """The number of search trials, confirming runs and final runs that the search will have in all."""
         confirms = min(self._finalists, self.budget) * self._confirm_seeds
         return self.budget + confirms + self.study.seeds
 
     @property
     def modelled(self) -> int:
-        """How many of the configurations can be the sampler's from results, at most."""
+        """The largest number of configurations that the sampler can choose by results."""
         if self.line is not None:
             return max(0, self.budget - len(self.starts))
         first = first_modelled(self.sampler, self.lag)
@@ -170,18 +171,18 @@ class EntrySearch:
 
     @property
     def done(self) -> bool:
-        """Whether every search trial and every run that repeats one has ended."""
+        """Whether all search trials, confirming runs and final runs have ended."""
         return not self.searching and all(request.trial_id in self.ends for request in self._due())
 
     def cut(self, budget: int) -> None:
-        """Make no more search trials than that."""
+        """Lower the number of search trials to `budget`, unless it is smaller already."""
         self.budget = min(self.budget, budget)
 
     def next(self) -> TrialRequest | None:
-        """Return the next run, or None when there is none now: wait for results, or all is asked."""
+        """Return the next run, or None if it depends on missing results, or all runs were requested."""
         index = len(self.requests)
         if index < self.budget:
-            # A line goes by all that came before, once it has begun.
+            # After its opening, each step of a line needs the results of all earlier trials.
             lag = 1 if self.line is not None and index >= len(self.starts) else self.lag
             if not self._tell(index - lag):
                 return None
@@ -205,13 +206,13 @@ class EntrySearch:
         return None
 
     def end(self, trial_id: str, end: ValidationResult) -> None:
-        """Take the result of a run. The sampler is told later, in index order."""
+        """Store the result of a run. The sampler gets it later, in the order of trial numbers."""
         self.ends[trial_id] = end
         self._chosen = None
 
     def replay(self, requests: Iterable[TrialRequest]) -> None:
-        """Take over the requests of a journal, whose `ends` are known already. It may lack one that a person
-        deleted: that trial runs again, and the sampler is told it and what follows then.
+        """Restore the requests of a journal, whose results `ends` has already. Where a person deleted a trial from the
+        journal, it runs again, and the sampler then gets its result and those of later trials.
         """
         for request in requests:
             if request.kind in REPEATS:
@@ -223,8 +224,8 @@ class EntrySearch:
             self.proposer.add(index, request.params)
 
     def forget(self, request: TrialRequest) -> bool:
-        """Drop an unfinished run that repeats what is not, or not yet again, to be repeated; return whether
-        it was one.
+        """Drop an unfinished confirming or final run that is not due, because a sweep that grew searches again or has
+        another winner. Return whether it was dropped.
         """
         if request.kind not in REPEATS or (not self.searching and request in self._due()):
             return False
@@ -233,25 +234,25 @@ class EntrySearch:
 
     @property
     def best(self) -> TrialRequest | None:
-        """The search trial whose configuration is chosen; None while there is none."""
+        """The search trial with the winning configuration, or None while no trial has finished or diverged."""
         _, chosen = self._choose()
         return None if chosen is None else self.requests[chosen]
 
     @property
     def current_finals(self) -> list[TrialRequest]:
-        """The final runs of the best configuration, asked or not yet."""
+        """The final runs of the best configuration, requested or not yet."""
         best, seeds = self.best, range(self.study.seeds)
         return [self._repeat(TrialKind.FINAL, best, i, 1 + i) for i in seeds] if best else []
 
     def results(self, index: int) -> list[ValidationResult]:
-        """Return the results of a configuration: its search trial's, and its confirming runs'."""
+        """Return the results of configuration `index` so far: of its search trial and of its confirming runs."""
         numbers = range(self._confirm_seeds)
         confirms = [self._trial_id(TrialKind.CONFIRM, index, number) for number in numbers]
         ids = [self.requests[index].trial_id, *confirms]
         return [self.ends[trial_id] for trial_id in ids if trial_id in self.ends]
 
     def _due(self) -> list[TrialRequest]:
-        """Return the runs that repeat search trials, as far as it is known which: first those that confirm."""
+        """Return the confirming runs and, once all of these have ended, also the final runs."""
         finalists = [self.requests[index] for index in self._choose()[0]]
         confirms = [
             self._repeat(TrialKind.CONFIRM, finalist, number, CONFIRM_SEEDS + number)
@@ -261,8 +262,8 @@ class EntrySearch:
         return confirms + self.current_finals if confirmed else confirms
 
     def _choose(self) -> tuple[list[int], int | None]:
-        """Return the best few search trials, which are confirmed where the study says so, and of these the one that is
-        chosen by all its results.
+        """Return the numbers of the best search trials, which the study may confirm, and that of the winner among them.
+        The winner ranks best by its search trial and its confirming runs together. It is None while no trial can be ranked.
         """
         if self._chosen is None:
             ends = [self.ends.get(request.trial_id) for request in self.requests]
@@ -273,8 +274,8 @@ class EntrySearch:
         return self._chosen
 
     def _ranked(self, results: dict[int, list[ValidationResult]]) -> list[int]:
-        """Return the configurations that ran to their end, best first: those that finished before those that diverged,
-        then by how far constraints are exceeded, then by the mean score over seeds. Of equal ones the earliest is first.
+        """Return the numbers of configurations whose runs all finished or diverged, best first. They are sorted by divergence,
+        the largest excess over a constraint, the mean score over seeds, and their number.
         """
         keys: list[tuple[bool, float, float, int]] = []
         for index, ends in results.items():
@@ -290,13 +291,13 @@ class EntrySearch:
         return [index for *_, index in sorted(keys)]
 
     def _value(self, end: ValidationResult) -> float:
-        """Return a trial's score; the task's worst of one that diverged."""
+        """Return the validation score of a run, or the worst score of the task if it diverged."""
         if end.status == Status.DIVERGED or end.value is None:
             return self.entry.task.worst
         return end.value
 
     def _tell(self, last: int) -> bool:
-        """Tell the sampler the results of trials up to `last`, each once, in index order; return whether all have ended."""
+        """Give the sampler the results of trials up to number `last`, in order. Return False at the first that has not ended."""
         while self._told <= last:
             end = self.ends.get(self.requests[self._told].trial_id)
             if end is None:
@@ -311,7 +312,7 @@ class EntrySearch:
     def _repeat(
         self, kind: TrialKind, searched: TrialRequest, number: int, seed: int
     ) -> TrialRequest:
-        """Return the run that repeats a search trial with a seed that far from the search's."""
+        """Return the run that repeats the trial `searched`, with a run seed that is larger by `seed`."""
         return replace(
             searched,
             trial_id=self._trial_id(kind, searched.index, number),

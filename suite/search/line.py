@@ -1,11 +1,11 @@
-"""The sampler `line`: rates are found by halving gaps on a line, everything else is taken from a few settings.
+"""The sampler `line`: it finds learning rates by halving gaps, and takes all other hyperparameters from a few settings.
 
-What is tried next is a function of the configurations so far and how they ended, and of nothing else: no number is drawn.
+The next configuration depends only on the earlier ones and their scores. Nothing is drawn at random.
 
-1. The first setting with the study's own rate, and with rates in the middle of the widest gaps: all at once.
-2. The gap that promises most is halved (`middle`).
-3. Further rates of the algorithm, such as a server's, are halved in the same way, two trials each.
-4. The other settings, at the rates found.
+1. The first setting is tried at the study's learning rate and in the middle of the widest gaps, all at once.
+2. The most promising gap between rates is halved (`middle`), again and again.
+3. Further rates of the algorithm, such as a server's, are searched in the same way, with two trials each.
+4. Each other setting is tried once, at the best rates.
 """
 
 import math
@@ -19,23 +19,23 @@ from suite.studies.space import Space
 from trials.algorithm import existing
 
 RATE = "lr"
-"""The hyperparameter that all algorithms have."""
+"""The learning rate, a hyperparameter of every algorithm."""
 SPREAD = 3
-"""Rates that are tried before any result is in."""
+"""How many rates are tried before any result is known."""
 FURTHER = 2
-"""Trials for each further rate."""
+"""How many trials each further rate gets."""
 SLOPE = 3.0
-"""By how many times the scores' spread a score may rise from one end of the range to the other: it makes wide gaps promising."""
+"""The rise of scores over the whole range that a gap may promise, in spreads (best - median) of the scores."""
 FINEST = 1 / 64
-"""The share of the range below which a gap is halved only where no wider one is left."""
+"""A gap that is a smaller share of the range is halved only if no wider one is left."""
 Score = float | None
-"""How good a trial was, the larger the better; None of one that did not end well."""
+"""The score of a trial, the larger the better, or None if it failed, diverged or broke a constraint."""
 Ended = Sequence[tuple[Mapping[str, Any], Score]]
-"""Configurations in the order of their trials, with how good they were."""
+"""The configurations of ended trials in their order, each with its score."""
 
 
 class RateLine:
-    """What to try of a space with these settings, in a budget of trials, the known configurations among them."""
+    """A line search for the rates of a space. `settings` has the other hyperparameters, and `budget` is the number of all trials."""
 
     def __init__(self, space: Space, settings: Sequence[Mapping[str, Any]], budget: int) -> None:
         self.space, self.budget = space, budget
@@ -46,14 +46,14 @@ class RateLine:
                 self.further.append(name)
 
     def others(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what of a configuration is no rate."""
+        """Return the values of a configuration that are not rates."""
         return {k: v for k, v in params.items() if k != RATE and k not in self.further}
 
     def opening(self) -> list[dict[str, Any]]:
-        """Return what is tried whatever comes out: the first setting at the study's rate and at rates spread from it."""
-        spec, own = self.space.ranges[RATE], self.space.default_values[RATE]
-        scores: dict[float, Score] = {spec.share(own): None}
-        opening = [{**self.settings[0], RATE: own}]
+        """Return the configurations to try before any result: the first setting, at the study's rate and in the widest gaps around it."""
+        spec, default = self.space.ranges[RATE], self.space.default_values[RATE]
+        scores: dict[float, Score] = {spec.share(default): None}
+        opening = [{**self.settings[0], RATE: default}]
         while len(opening) < SPREAD:
             share = middle(scores)
             opening.append({**self.settings[0], RATE: spec.at(share)})
@@ -61,24 +61,24 @@ class RateLine:
         return opening
 
     def next(self, ended: Ended) -> dict[str, Any]:
-        """Return the configuration to try after these."""
+        """Return the next configuration to try, from the ended trials of this search."""
         left = self.budget - len(ended)
         others = self.settings[1:]
-        best = dict(max(ended, key=_score)[0])  # of equal ones the earliest
+        best = dict(max(ended, key=_score)[0])  # among equals the earliest
         if 0 < left <= len(others):
             rates = {name: best[name] for name in (RATE, *self.further) if name in best}
             other = existing({**others[-left], **rates}, self.space.ranges)
-            # A sweep that was extended may have tried it at the end of its former budget.
+            # An extended sweep may have tried this setting at the end of its former budget.
             if other not in map(itemgetter(0), ended):
                 return other
         turn = max(0, left - len(others) - 1) // FURTHER
-        # The best may lack a rate that only some configurations have.
+        # The best configuration may lack a conditional rate.
         if turn < len(self.further) and self.further[-1 - turn] in best:
             return self._halved(self.further[-1 - turn], best, ended)
         return self._halved(RATE, self.settings[0], ended)
 
     def _halved(self, name: str, params: Mapping[str, Any], ended: Ended) -> dict[str, Any]:
-        """Return the configuration in the middle of the gap to look into, of those that differ in one rate alone."""
+        """Return `params` with its rate `name` in the most promising gap between trials that differ in this rate only."""
         spec = self.space.ranges[name]
         scores: dict[float, Score] = {}
         for tried, score in ended:
@@ -92,19 +92,20 @@ def _score(trial: tuple[Mapping[str, Any], Score]) -> float:
 
 
 def middle(scores: Mapping[float, Score]) -> float:
-    """Return the middle of the gap that promises most, of those between shares of a range with a score each and its ends: the mean
-    of the scores beside it, and the more the wider it is. Beyond the outermost share scores count as that one's.
+    """Return the middle of the most promising gap between the tried shares of a range in [0, 1], or between them and its ends.
+
+    A gap promises the mean score of its tried ends, plus `SLOPE` times the spread of all scores times its width.
     """
-    known = sorted(score for score in scores.values() if score is not None) or [0.0]
-    # What diverged says where not to look; how far off its score is says nothing.
-    filled = {share: known[0] if score is None else score for share, score in scores.items()}
-    spread = known[-1] - median(known)
+    valid = sorted(score for score in scores.values() if score is not None) or [0.0]
+    # A failed or diverged trial counts as the worst one: how bad it was says nothing.
+    filled = {share: valid[0] if score is None else score for share, score in scores.items()}
+    spread = valid[-1] - median(valid)
     shares = sorted(scores)
     gaps = []
-    # Of gaps that promise alike the widest is halved, and of these the lowest: small rates seldom diverge.
+    # Among equally promising gaps take the widest, then the lowest: small rates seldom diverge.
     for low, high in [(0.0, shares[0]), *pairwise(shares), (shares[-1], 1.0)]:
         width = high - low
         beside = fmean(filled[share] for share in (low, high) if share in filled)
         gaps.append((width > FINEST, beside + SLOPE * spread * width, width, -low))
-    *_, width, below = max(gaps)
-    return width / 2 - below
+    *_, width, minus_low = max(gaps)
+    return width / 2 - minus_low

@@ -1,6 +1,6 @@
-"""What the suite needs of Optuna and Optuna offers no public way to: all of it, each with the reason.
+"""All uses of Optuna's private names, each with the reason why no public name will do.
 
-A version of Optuna may take any of it away. `tests/test_private_names.py` says so in words.
+A new version of Optuna may remove these names. `tests/test_private_names.py` then fails and says which.
 """
 
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ def report(
     intermediates: Mapping[int, float],
     excess: Mapping[str, float],
 ) -> None:
-    """Give a running trial its intermediate values by step, and how far each constraint is exceeded. An
-    `optuna.Trial` made for this would have the sampler suggest a configuration once more.
+    """Write intermediate values, by step, and the excess over each constraint into a running trial. The public way, an
+    `optuna.Trial`, would make the sampler suggest a configuration once more.
     """
     storage, trial = study._storage, study.get_trials(deepcopy=False)[number]
     for name, value in excess.items():
@@ -25,7 +25,7 @@ def report(
 
 
 def forget_notes(study: optuna.Study, number: int) -> None:
-    """Drop what a sampler noted on a running trial. TPE and GP note hyperparameters that the trial may not have,
-    and go by them in the next suggestion; no journal has them.
+    """Delete a sampler's notes on a running trial. TPE and GP note hyperparameters that the trial may not have, and use
+    these notes in the next suggestion, but no replayed journal restores them.
     """
     study.get_trials(deepcopy=False)[number].system_attrs.clear()

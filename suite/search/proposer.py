@@ -1,8 +1,8 @@
-"""What a sampler suggests next: the Optuna study of one entry, and all that it is told.
+"""The suggestions of a sampler for one search, from an Optuna study of the search's trials.
 
-A sampler is made anew for each suggestion with a seed that is a hash of (study seed, entry, i), so that all it knows are
-the trials it was told of, in order of their number: a journal that is replayed restores these. What a sampler of a
-person's own notes in Optuna's study besides is not restored.
+Each suggestion has a new sampler, seeded by a hash of (study seed, entry, trial number). It therefore depends only on the
+results in the Optuna study, which a replayed journal restores in order. Notes that a sampler of a person's own writes into
+the Optuna study are not restored.
 """
 
 import math
@@ -29,7 +29,7 @@ warnings.filterwarnings("ignore", category=ExperimentalWarning)
 
 
 class Proposer:
-    """Optuna's view of an entry's trials; `direction` is the score's, `words` seed the sampler together with a trial's number."""
+    """The Optuna study of one search, with the score's `direction`. The integers `words` and a trial's number seed its sampler."""
 
     def __init__(
         self, sampler: Sampler, space: Space, direction: Direction, words: tuple[int, ...]
@@ -37,10 +37,10 @@ class Proposer:
         self.sampler, self.space, self.words, self._direction = sampler, space, words, direction
         self._optuna = optuna.create_study(direction=direction)
         self._numbers: dict[int, int] = {}
-        """Optuna's numbers of the trials that it knows of."""
+        """Optuna's number of each of its trials, by the trial's number in the search."""
 
     def suggest(self, index: int, opening: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration of trial `index`, with the values of `opening` whatever the sampler draws."""
+        """Return the configuration that the sampler suggests for trial `index`. The values in `opening` are fixed beforehand."""
         if opening:
             self._optuna.enqueue_trial(dict(opening))
         bits = randomness.bits("sampler", *self.words, index)[0]
@@ -53,7 +53,7 @@ class Proposer:
         return params
 
     def add(self, index: int, params: dict[str, Any]) -> None:
-        """Let Optuna know of a configuration it did not suggest, or of a journal, unless it lies outside the space."""
+        """Add trial `index` with params that the sampler did not just suggest, unless they lie outside the space."""
         distributions = self.space.distributions(params)
         if distributions is None:
             return
@@ -65,8 +65,8 @@ class Proposer:
     def tell(
         self, index: int, end: ValidationResult, value: float, excess: Mapping[str, float]
     ) -> None:
-        """Tell Optuna how trial `index` ended, with the score `value`, and how far each constraint is exceeded (at most 0:
-        kept). Nothing is told of one that lies outside the ranges.
+        """Give Optuna the result of trial `index`: its score `value`, and its excess over each constraint (at most 0 where
+        the constraint is kept). A trial that was not added is skipped.
         """
         number = self._numbers.get(index)
         if number is None:
@@ -74,7 +74,7 @@ class Proposer:
         if end.status == Status.FAILED:
             self._optuna.tell(number, state=TrialState.FAIL)
             return
-        if self.sampler.logs and self._direction == "minimize":  # and no error is 0 in a logarithm
+        if self.sampler.logs and self._direction == "minimize":  # 0 has no logarithm
             value = math.log(max(value, sys.float_info.min))
         pruned = end.status == Status.PRUNED and self.sampler.prunes
         excess = excess if self.sampler.constraints else {}

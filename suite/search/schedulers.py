@@ -1,4 +1,4 @@
-"""Early stopping: asynchronous successive halving, each search of an entry with its own, none ever mixing entries."""
+"""Early stopping of search trials by asynchronous successive halving (ASHA), separately in each search."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,12 @@ from trials.run.outcome import Status, TrialKind
 REDUCTION = 3
 """ASHA keeps the best third of the trials that reach a stop."""
 CUTOFF = (1 - 1 / REDUCTION) * 100
-"""The percentile of a stop's scores below which a trial ends."""
+"""The percentile of the scores at a stop below which a trial ends."""
 
 
 class EntrySchedulers:
-    """Asynchronous successive halving (Li et al. 2020), as Ray's `ASHAScheduler` has it in one bracket: a search trial ends at
-    one of its entry's `stops` where its score is below the upper third of those that came there before it.
+    """Asynchronous successive halving (ASHA, Li et al. 2020), with one bracket as in Ray's `ASHAScheduler`. A search trial ends
+    at one of the `stops` of its entry if its score is below the upper third of the earlier scores there.
     """
 
     def __init__(
@@ -26,21 +26,21 @@ class EntrySchedulers:
         self.requests, self.scheduler = requests, scheduler
         self._entries = {entry.id: entry for entry in entries}
         self.rungs: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
-        """By search and stop: the signed score of each trial that came there."""
+        """For each (search, stop): the score of each trial that reached the stop, by trial id, the larger the better."""
 
     def stops(self, request: TrialRequest) -> tuple[int, ...]:
-        """Return the rounds after which a run may be stopped."""
+        """Return the rounds after which a run may be stopped: () without a scheduler, and for runs that repeat a search trial."""
         if self.scheduler == "none" or request.kind != TrialKind.SEARCH:
             return ()
         return self._entries[request.entry_id].stops
 
     def decide(self, trial_id: str, round_index: int, value: float) -> bool:
-        """Return whether a trial that scored a finite `value` ends after this round."""
+        """Record the finite validation score of a trial after a round, and return whether the trial must end."""
         request = self.requests[trial_id]
         if round_index not in self.stops(request):
             return False
         rung = self.rungs[request.search, round_index]
-        if trial_id in rung:  # it goes on from its checkpoint
+        if trial_id in rung:  # it was restarted from its checkpoint
             return False
         score = self._entries[request.entry_id].task.sign * value
         ends = bool(rung) and score < np.nanpercentile(list(rung.values()), CUTOFF, method="linear")
@@ -48,9 +48,9 @@ class EntrySchedulers:
         return bool(ends)
 
     def replay(self, ended: Mapping[str, ValidationResult]) -> None:
-        """Rebuild from what trials reported before a restart."""
+        """Restore the scores at all stops from the reports of trials before a restart."""
         for trial_id, end in ended.items():
-            # The last report of a trial that ended by itself was never shown to a scheduler.
+            # The scheduler never sees the last report of a trial that ended by itself.
             last = end.at if end.status in (Status.FINISHED, Status.DIVERGED) else None
             for round_index, value in end.intermediates.items():
                 if round_index != last:

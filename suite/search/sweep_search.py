@@ -1,13 +1,12 @@
-"""The search: which trial is next, in an order that timing cannot change.
+"""The search of a whole sweep: which trial is next, in an order that timing cannot change.
 
-An entry hands out its search trials first (default configuration, published and warm configurations, then the
-sampler's); then, where the study confirms, its best few configurations with further search seeds;
-and once all of them have ended, its best configuration again with fresh seeds: the final runs.
+An entry (an algorithm in a scenario) first has its search trials: the default configuration, published and warm ones, then
+those of the sampler. If the study confirms, the best few configurations run again with further search seeds. Once all
+of these have ended, the best configuration runs again with fresh seeds: the final runs.
 
-Suggestion i depends on the results of trials 0..i-lag only, told to the sampler in index order, and
-on a seed that is a hash of (study seed, entry, i). So a sweep without early stopping is the same
-whatever runs beside it. Nothing here ever sees a test metric: `end` takes validation scores and
-counters.
+Trial i is suggested only from the results of trials 0 to i - lag, and with a seed that is a hash of (study seed, entry, i).
+A sweep without early stopping is therefore the same whatever runs beside it. The search sees validation scores and
+counters, and never a test metric.
 """
 
 import itertools
@@ -22,14 +21,14 @@ from suite.studies.study import Study
 from trials.run.spec import Scenario, TrialSpec
 
 BUDGET = 4
-"""The fewest trials for each searched hyperparameter of which nobody is warned."""
+"""With fewer trials for each searched hyperparameter, a person is warned."""
 
 
 class SweepSearch:
-    """All entries' searches: hands out trials round robin, so that no entry waits for another.
+    """The searches of all entries, whose trials are handed out in turn, so that no entry waits for another.
 
-    `entries` has them by `TrialRequest.search`: an entry's id, and of its further replicates with their name.
-    `warm` are configurations to start from, by entry.
+    `entries` has the searches by `TrialRequest.search`. `warm` are configurations to start from, by entry id. `lag` is how
+    many trials of a search may run at once.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class SweepSearch:
         self.entries: dict[str, EntrySearch] = {}
         self._rivals: dict[Scenario, list[EntrySearch]] = defaultdict(list)
         self.pressed: Callable[[], bool] | None = None
-        """Asked before a scenario begins a further number of trials: whether the search ends here."""
+        """A check for lack of time, called before the first trial of a new number in a scenario. True ends the search there."""
         for replicate, entry in itertools.product(study.replicates, entries):
             starts = (warm or {}).get(entry.id, ())
             search = EntrySearch(entry, study, lag, starts, replicate)
@@ -54,17 +53,17 @@ class SweepSearch:
         self._turn = 0
 
     def replay(self, requests: list[TrialRequest], ends: Mapping[str, ValidationResult]) -> None:
-        """Rebuild from a journal. Of several requests for a trial the last holds. Trials without an end are
-        handed out again, as they were; but runs that repeat a search trial only if they still should, now
-        that the sweep may have grown.
+        """Restore the search from the requests and results of a journal. Of several requests for a trial the last counts.
+
+        Unfinished trials run again. Confirming and final runs do so only if they are still due, since the sweep may have grown.
         """
-        of_search: dict[str, list[TrialRequest]] = defaultdict(list)
+        by_search: dict[str, list[TrialRequest]] = defaultdict(list)
         for request in requests:
-            of_search[request.search].append(request)
+            by_search[request.search].append(request)
             if request.trial_id in ends:
                 self.entries[request.search].end(request.trial_id, ends[request.trial_id])
         for name, search in self.entries.items():
-            search.replay(of_search[name])
+            search.replay(by_search[name])
         self.requests = {request.trial_id: request for request in requests}
         unfinished = [request for request in self.requests.values() if request.trial_id not in ends]
         self.again = [
@@ -72,7 +71,7 @@ class SweepSearch:
         ]
 
     def next(self) -> tuple[TrialRequest, bool] | None:
-        """Return the next trial and whether it is new; None when there is none now."""
+        """Return the next trial and whether it is new, or None while every search waits for results or has ended."""
         if self.again:
             return self.again.pop(0), False
         entries = list(self.entries.values())
@@ -89,27 +88,27 @@ class SweepSearch:
         return None
 
     def end(self, trial_id: str, end: ValidationResult) -> None:
-        """Take the result of a trial."""
+        """Store the result of a trial in its search."""
         self.entries[self.requests[trial_id].search].end(trial_id, end)
 
     def begun(self, search: EntrySearch) -> int:
-        """Return how many trials the entry of its scenario has begun that is furthest."""
+        """Return the largest number of search trials that any algorithm in the scenario of `search` has begun."""
         return max(len(rival.requests) for rival in self._rivals[search.entry.scenario])
 
     def cut(self) -> None:
-        """Search no further: what one entry of a scenario has begun, all of them run, one trial at least."""
+        """End the search early: all entries of a scenario run as many trials as any of them has begun, but at least one."""
         for search in self.entries.values():
             search.cut(max(1, self.begun(search)))
         self.pressed = None
 
     @property
     def firsts(self) -> list[EntrySearch]:
-        """The search of each entry's first replicate; the others are alike."""
+        """The searches of the first replicate, one for each entry."""
         return [search for search in self.entries.values() if not search.replicate.name]
 
     @property
     def warnings(self) -> list[str]:
-        """What whoever starts this search is to be warned of, in words."""
+        """Warnings about this search for the person who starts it, one line each."""
         study, entries = self.study, [search.entry for search in self.firsts]
         lines = []
         for search in self.firsts:
@@ -128,20 +127,20 @@ class SweepSearch:
         if thin and not find_sampler(study.sampler).line:
             lines.append(
                 f"{study.trials} trials are fewer than {BUDGET} for each searched hyperparameter of "
-                f"{', '.join(thin)} ({max(needs.values())} would be enough): how lucky a search is decides much"
+                f"{', '.join(thin)} ({max(needs.values())} would be enough): the winner depends much on luck"
             )
         outside = {entry.label: entry.outside() for entry in entries if entry.outside()}
         lines += [f"{name} is shown unranked: {reason}" for name, reason in outside.items()]
         if unscored := dict.fromkeys(entry.label for entry in entries if entry.unscored):
             lines.append(
-                f"{', '.join(unscored)}: the server's model is ranked, so a hyperparameter of the clients' own models alone "
-                "cannot change the score: metric=personal ranks these"
+                f"{', '.join(unscored)}: the server's model is ranked, so hyperparameters that affect only personal models "
+                "cannot change the score: metric=personal ranks personal models"
             )
         return lines
 
     @property
     def unmet(self) -> list[str]:
-        """The entries of which no configuration keeps the constraints, in words."""
+        """Notes on the searches in which the winner breaks a constraint, one line each."""
         lines = []
         for search in self.entries.values():
             results = search.results(search.best.index) if search.best else []
@@ -153,7 +152,7 @@ class SweepSearch:
 
     @property
     def planned_by_entry(self) -> Counter[str]:
-        """How many trials there will be of each entry."""
+        """The number of runs that each entry will have in all its replicates, by entry id."""
         planned: Counter[str] = Counter()
         for search in self.entries.values():
             planned[search.entry.id] += search.planned
@@ -161,21 +160,21 @@ class SweepSearch:
 
     @property
     def current_finals(self) -> set[str]:
-        """The final runs of what is best now, asked or not yet."""
+        """The trial ids of the final runs of the current winners, requested or not yet."""
         finals = [search.current_finals for search in self.entries.values()]
         return {request.trial_id for request in itertools.chain(*finals)}
 
     @property
     def exhausted(self) -> bool:
-        """Whether every trial of every entry has ended."""
+        """Whether all runs of all searches have ended."""
         return not self.again and all(entry.done for entry in self.entries.values())
 
     @property
     def code(self) -> set[str]:
-        """The names in all entries; some may load third-party code."""
+        """The names in all entries that may bring in third-party code: algorithms, data sets, models and levels."""
         entries = [search.entry for search in self.entries.values()]
         return {name for entry in entries for name in (entry.algorithm, *entry.scenario.code)}
 
     def spec(self, request: TrialRequest) -> TrialSpec:
-        """Return the trial that a request runs."""
+        """Return the specification of the trial that a request runs."""
         return request.spec(self.entries[request.search].entry)

@@ -1,4 +1,4 @@
-"""What the search hands out and takes back: a run to make, and all it may know of how that ended."""
+"""The requests for runs that a search makes, and the results of runs as far as a search may see them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @with_config(extra="forbid")
 @dataclass(frozen=True)
 class InitialConfiguration:
-    """A configuration that no sampler suggested; `source` says where a warm one is from."""
+    """A configuration with its origin: default, published, warm or sampled. `source` says where a warm one is from."""
 
     origin: str
     params: dict[str, Any]
@@ -28,10 +28,10 @@ class InitialConfiguration:
 @with_config(extra="forbid")
 @dataclass(frozen=True, slots=True)
 class TrialRequest:
-    """A run to make, a trial of the search or one that repeats it; `index` counts the entry's runs of its kind.
+    """A request for a search trial, or for a confirming or final run that repeats one with another seed.
 
-    `replicate` is the name of the entry's replicate that it is of (`suite.studies.replicates`);
-    `source` is the search trial whose configuration it repeats, or where a warm one is from.
+    `index` counts search trials, and the repetitions of one trial, from 0. `replicate` is a name as in
+    `suite.studies.replicates`. `source` is the id of the repeated trial, or the origin of a warm configuration.
     """
 
     trial_id: str
@@ -47,16 +47,16 @@ class TrialRequest:
 
     @property
     def search(self) -> str:
-        """The search that it is part of: one replicate of one entry."""
+        """The id of its search: the entry's id, and the name of the replicate if it is not the first."""
         return "-".join(filter(None, (self.entry_id, self.replicate)))
 
     @property
     def counted(self) -> bool:
-        """Whether the run is part of the search, and so of its budget."""
+        """Whether the run is part of the search: a search trial or a confirming run."""
         return self.kind in (TrialKind.SEARCH, TrialKind.CONFIRM)
 
     def spec(self, entry: "Entry") -> TrialSpec:
-        """Return the trial of its entry that it runs; what only tests, and chooses nothing, is left out of the search."""
+        """Return the specification of the run. The search leaves out fine-tuning, which changes test scores only."""
         split = Replicate.parse(self.replicate).split
         spec = entry.spec(self.params, self.seed, self.partition_seed, split)
         if not self.counted or spec.settings.fine_tune is None:
@@ -67,10 +67,10 @@ class TrialRequest:
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """What the search may know of how a run ended: validation scores and counters, no test metric.
+    """The result of a run as the search may see it: validation scores and counters, but no test metric.
 
-    `value` is its last validation score (a mean of three evaluations), `intermediates` maps round to
-    such scores where it reported; `spent` are its counters at round `at`, the last.
+    `value` is the final validation score, a mean of three evaluations, and `intermediates` has such scores by round.
+    `spent` has the counters, such as bytes, after the last round `at`.
     """
 
     status: Status
@@ -81,20 +81,20 @@ class ValidationResult:
 
     @classmethod
     def of(cls, outcome: TrialResult) -> Self:
-        """Keep of an outcome what the search may know."""
+        """Return the part of a trial's outcome that the search may see."""
         last = outcome.history[-1] if outcome.history else {}
         spent = {name: last[name] for name in COUNTED if name in last}
         scores, at = outcome.intermediates, outcome.last_round
         return cls(outcome.status, outcome.value, scores, spent, at)
 
     def exceeded(self, entry: "Entry") -> dict[str, float]:
-        """Return the excess of each constraint of its entry, cost / bound - 1: at most 0 where it is kept. What a run that
-        ended early spent is taken in proportion.
+        """Return cost / bound - 1 for each constraint of the entry, which is at most 0 where the constraint is kept. The cost
+        of a run that ended early is scaled up to all rounds.
         """
-        whole = entry.settings.rounds / self.at if self.at else 0.0
+        scale = entry.settings.rounds / self.at if self.at else 0.0
         bounds = entry.constraints.items()
-        return {name: self.spent.get(name, 0.0) * whole / bound - 1 for name, bound in bounds}
+        return {name: self.spent.get(name, 0.0) * scale / bound - 1 for name, bound in bounds}
 
     def feasible(self, entry: "Entry") -> bool:
-        """Return whether the run keeps the constraints of its entry."""
+        """Return whether the run keeps all constraints of its entry."""
         return all(share <= 0 for share in self.exceeded(entry).values())

@@ -1,1 +1,1 @@
-"""Studies: YAML in, entries out."""
+"""Studies: what people write in YAML, and the entries that a sweep makes of it."""

@@ -1,4 +1,4 @@
-"""The entries of a study: one algorithm in one scenario each; each partitioned and fitted once to see that it can be run."""
+"""The entries of a study, each an algorithm in a scenario, and the check that all of them can run."""
 
 import hashlib
 import itertools
@@ -27,7 +27,7 @@ from trials.settings import Settings
 
 @dataclass(frozen=True)
 class Entry:
-    """One question: how good can this algorithm get on this data set, model and level?"""
+    """An algorithm in a scenario (data set, model, heterogeneity level), with what a study searches there."""
 
     algorithm: str
     scenario: Scenario
@@ -37,7 +37,7 @@ class Entry:
     task: Task
     constraints: Mapping[str, float] = field(default_factory=dict)
     implied: Mapping[str, Any] = field(default_factory=dict)
-    """What the method's paper implies for the default configuration here, instead of the algorithm's defaults."""
+    """Values that papers imply for this scenario. They replace the algorithm's own in the default configuration."""
 
     @property
     def _cls(self) -> type[Algorithm]:
@@ -45,38 +45,38 @@ class Entry:
 
     @property
     def paper(self) -> str:
-        """The algorithm's source."""
+        """The name of the paper that the algorithm is from."""
         return self._cls.paper
 
     def outside(self, params: Mapping[str, Any] | None = None) -> str:
-        """Return in words which settings of a configuration (default: the default one) break the assumptions of the
-        algorithm's paper; "" if none do.
+        """Return which settings of a configuration (default: the default one) break assumptions of the algorithm's paper, with
+        reasons. Return "" if none do.
         """
         return outside(self._cls, self.spec(params or self.space.default(), 0).settings)
 
     @property
     def away(self) -> str:
-        """What the default configuration lacks of the experiments of the algorithm's paper; "" where it lacks nothing."""
+        """The features of the paper's experiments that the default configuration lacks, such as unequal work, or ""."""
         settings = self.spec(self.space.default(), 0).settings
         return away(self._cls, settings, self.scenario.heterogeneity)
 
     @property
     def unscored(self) -> bool:
-        """Return whether its clients keep models that are not scored: its class overrides `personal` but not `scored`."""
+        """Whether clients keep models that the score ignores: the algorithm's class overrides `personal` but not `scored`."""
         owner = next(cls for cls in self._cls.__mro__ if "personal" in vars(cls))
-        own = owner is not Algorithm and "scored" not in vars(owner)
-        return own and self.settings.metric != "personal"
+        ignored = owner is not Algorithm and "scored" not in vars(owner)
+        return ignored and self.settings.metric != "personal"
 
     def reference(self, params: Mapping[str, Any] | None = None) -> bool:
-        """Return whether a configuration, by default the default configuration, is shown without a rank."""
-        beside = self._cls.reference and self._cls.ranked_under != self.settings.metric
-        return beside or bool(self.outside(params))
+        """Return whether a configuration (default: the default one) has no rank: a reference, or outside its paper's assumptions."""
+        unranked = self._cls.reference and self._cls.ranked_under != self.settings.metric
+        return unranked or bool(self.outside(params))
 
     @cached_property
     def id(self) -> str:
-        """A hash of all that defines the question, without budgets, seeds and execution."""
-        apart = {"data_seed", "partition_seed", "execution", "chunk"}
-        fixed = self.settings.model_dump(exclude=apart, exclude_defaults=True)
+        """A hash of the algorithm, scenario, settings, search space and constraints, without budgets, seeds and execution."""
+        excluded = {"data_seed", "partition_seed", "execution", "chunk"}
+        fixed = self.settings.model_dump(exclude=excluded, exclude_defaults=True)
         content = [self.algorithm, *self.scenario, fixed, self.space.describe()]
         if self.constraints:
             content.append({"constraints": dict(self.constraints)})
@@ -84,35 +84,35 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Readable: `folb · digits · logreg · dirichlet(0.3)`."""
+        """The readable name, such as `folb · digits · logreg · dirichlet(0.3)`."""
         return f"{self.label} · {self.scenario}"
 
     def about(self) -> dict[str, str]:
-        """Return the parts of its name, and what it is ranked by, as plain data."""
+        """Return the algorithm, data set, model, level and the ranking metric, by name."""
         return {"algorithm": self.algorithm, **self.scenario.names(), "metric": self.task.metric}
 
     @property
     def label(self) -> str:
-        """The algorithm's short name; a third party's class name."""
+        """The short name of the algorithm, which for a third party's is its class name."""
         return algorithms.label(self.algorithm)
 
     @property
     def stops(self) -> tuple[int, ...]:
-        """Rounds at which early stopping decides: gap, 3 gap, 9 gap, ... below the last round."""
+        """The rounds at which early stopping decides: gap, 3 gap, 9 gap, ..., with the rounds between evaluations as gap."""
         gap, rounds = self.settings.evaluation_gap, self.settings.rounds
         return tuple(itertools.takewhile(lambda r: r < rounds, (gap * 3**k for k in range(64))))
 
     def spec(
         self, params: Mapping[str, Any], seed: int, partition_seed: int = 0, split: int = 0
     ) -> TrialSpec:
-        """Return the trial that runs these params, on a split of the data; names that are settings go there."""
-        own = only(params, self._cls.ranges())
-        settings = self.settings.model_dump() | without(params, own)
+        """Return the trial of a configuration. Its `params` may also name settings. `split` is added to the data seed."""
+        hyperparameters = only(params, self._cls.ranges())
+        settings = self.settings.model_dump() | without(params, hyperparameters)
         settings["partition_seed"] = partition_seed
         settings["data_seed"] += split
         return TrialSpec(
             algorithm=self.algorithm,
-            params=own,
+            params=hyperparameters,
             **self.scenario.names(),
             settings=Settings(**settings),
             seed=seed,
@@ -120,7 +120,7 @@ class Entry:
 
 
 def make_entries(study: Study, source: str) -> list[Entry]:
-    """Return every combination, algorithms innermost. Raises `UserError` with every fault."""
+    """Return an entry for each combination of data set, model, level and algorithm. Raise one `UserError` with every fault."""
     faults = Faults(source)
     if study.settings.val_fraction == 0:
         faults.add("settings.val_fraction", 0, "must be above 0: a search needs validation data")
@@ -142,23 +142,23 @@ def make_entries(study: Study, source: str) -> list[Entry]:
         if find_sampler(study.sampler).line and (rate is None or rate.choices is not None):
             faults.add("search.lr", None, "must be an interval: the sampler line halves it")
         entry = _entry(study, algorithm, scenario, space)
-        entries[entry.id] = entry  # two spellings of a name are one
+        entries[entry.id] = entry  # two spellings of a name give one entry
     faults.check()
     return list(entries.values())
 
 
 def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> Entry:
-    """Return an entry with the values that papers state for it, if they lie in its space."""
+    """Return an entry with the configurations that papers publish, and the defaults that they imply within its space."""
     name = algorithms.canonical(algorithm)
     stated = space_file(name)
     implied: dict[str, Any] = {}
-    if paper := next((each for each in stated.defaults if each.matches(scenario)), None):
+    if paper := next((paper for paper in stated.defaults if paper.matches(scenario)), None):
         shares = paper.of_rounds.items()
         implied = paper.params | {name: share * study.settings.rounds for name, share in shares}
     for key, spec in study.search.items():
         owner, _, searched = key.rpartition(".")
         if spec.default is not None and owner in ("", algorithm):
-            implied.pop(searched, None)  # what the study says goes before a paper
+            implied.pop(searched, None)  # the study's default goes before the paper's
     return Entry(
         name,
         scenario,
@@ -174,9 +174,9 @@ def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> En
 def load_data(
     entries: list[Entry], root: str | None, source: str, replicates: Sequence[Replicate] = (FIRST,)
 ) -> dict[str, Dataset]:
-    """Return the data sets of all entries by `TrialSpec.dataset_key`, with every partition and split of the replicates,
-    which are kept for the trials. Models are fitted to them, and every algorithm is asked whether it can run there. Raises
-    `UserError` with every fault.
+    """Return the data sets of all entries by `TrialSpec.dataset_key`, and check that all entries can run. All partitions are
+    made and kept for the trials, and models are fitted to the data. Raise one `UserError` with every data set, model, level
+    or algorithm that fails.
     """
     faults = Faults(source)
     results: dict[tuple[str, str, str], Any] = {}
@@ -186,7 +186,7 @@ def load_data(
             results[name, key, value] = faults.attempt(name, value, make)
         return results[name, key, value]
 
-    # Tunings share their data; what is partitioned here is kept for the trials.
+    # Tunings of one partition and split have the same data.
     parts = {(replicate.split, replicate.partition) for replicate in replicates}
     for entry, (split, partition) in itertools.product(entries, sorted(parts)):
         seeds = (0, entry.settings.partition_seed + partition, split)
@@ -203,7 +203,7 @@ def load_data(
         if entry.settings.metric == "personal":
             alone = partial(refuse_personal, clients, model)
             faults.attempt("settings.metric", "personal", alone)
-        changes: list[dict[str, Any]] = [{}]  # the default, and it with every choice of one name
+        changes: list[dict[str, Any]] = [{}]  # the default, then with each choice of a name
         for choice, spec in entry.space.ranges.items():
             changes += [{choice: value} for value in spec.choices or ()]
         for change in changes:
@@ -212,7 +212,7 @@ def load_data(
             faults.attempt("algorithms", entry.label, check)
     faults.check()
     for (kind, key, name), content in results.items():
-        # How the columns of a table were taken; what of the data reaches nobody.
+        # Say how a table's columns became samples, and which samples no client has.
         if kind == "datasets" and content.note:
             say(f"{name}: {content.note}")
         elif kind == "heterogeneity" and content.unreached:

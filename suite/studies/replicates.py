@@ -1,11 +1,11 @@
-"""The replicates of an entry: how often it is tuned anew, and on how many partitions and splits of the data.
+"""The replicates of an entry: how often it is tuned again, and on how many partitions and splits of the data.
 
-A replicate is one independent search with its own winner and its own final runs. What it draws is a
-function of (study seed, replicate, entry), the same for all algorithms as far as they share it:
+A replicate is an independent search with its own winner and its own final runs. Its draws depend only on the study's seed,
+the replicate and the entry. All algorithms have the same seeds:
 
     run seeds:       study seed + tuning 10^4 + partition 10^7 + split 10^10
     partition seed:  the study's + partition
-    data seed:       the study's + split, which is what the validation samples are drawn by
+    data seed:       the study's + split, by which the validation samples are drawn
 """
 
 import itertools
@@ -16,15 +16,15 @@ from math import prod
 from typing import Any, Self
 
 TUNING_SEEDS, PARTITION_SEEDS, SPLIT_SEEDS = 10**4, 10**7, 10**10
-"""The distances between run seeds of neighbouring tunings, partitions and splits."""
+"""The distances between the run seeds of successive tunings, partitions and splits."""
 MOST = 99
-"""The most levels of a factor, and tunings' seeds stay below those of confirming runs."""
+"""The most tunings, partitions or splits. The seeds of more tunings would reach those of confirming runs."""
 _NAME = re.compile(r"(?:v(?P<split>\d+))?(?:d(?P<partition>\d+))?(?:t(?P<tuning>\d+))?")
 
 
 @dataclass(frozen=True, order=True)
 class Replicate:
-    """Which split, partition and tuning a search is of, each counted from 0."""
+    """The numbers of the split, the partition and the tuning of a search, each counted from 0."""
 
     split: int = 0
     partition: int = 0
@@ -32,7 +32,7 @@ class Replicate:
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """Read a name; raises `ValueError` for anything else."""
+        """Return the replicate with a name such as `v1d1t2`. Raise `ValueError` for any other text."""
         match = _NAME.fullmatch(name)
         if match is None:
             raise ValueError(f"{name!r} is not the name of a replicate")
@@ -40,18 +40,18 @@ class Replicate:
 
     @property
     def name(self) -> str:
-        """`t2`, `d1`, `v1d1t2`; "" for the first."""
+        """The name, such as `v1d1t2` for split 1, partition 1, tuning 2. Numbers 0 are left out, so the first one is ""."""
         parts = (("v", self.split), ("d", self.partition), ("t", self.tuning))
         return "".join(f"{letter}{level}" for letter, level in parts if level)
 
     @property
     def words(self) -> tuple[int, ...]:
-        """Words that seed a sampler, besides the study's seed and the entry; none for the first."""
+        """The integers that seed a sampler, besides the study's seed and the entry, or () for the first replicate."""
         return (self.split, self.partition, self.tuning) if self.name else ()
 
     @property
     def seed(self) -> int:
-        """The distance of its run seeds from the first replicate's."""
+        """The distance of its run seeds from those of the first replicate."""
         return (
             self.tuning * TUNING_SEEDS + self.partition * PARTITION_SEEDS + self.split * SPLIT_SEEDS
         )
@@ -61,13 +61,13 @@ FIRST = Replicate()
 
 
 def replicates(tunings: int, partitions: int, splits: int) -> list[Replicate]:
-    """All replicates of a study, in the order in which trials are handed out: the first of each kind first."""
+    """Return all replicates of a study in the order of their trials, in which splits vary fastest and tunings slowest."""
     levels = itertools.product(range(tunings), range(partitions), range(splits))
     return [Replicate(split, partition, tuning) for tuning, partition, split in levels]
 
 
 def replicates_of(study: Mapping[str, Any]) -> int:
-    """Return how often each entry of a study is searched. The study is plain data, without values that are 1."""
+    """Return the number of replicates of each entry. `study` is plain data, in which a factor of 1 is left out."""
     return prod(int(study.get(factor, 1)) for factor in ("tunings", "partitions", "splits"))
 
 

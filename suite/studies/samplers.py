@@ -1,7 +1,7 @@
-"""Samplers: which of Optuna's there are, and what each learns from.
+"""The samplers of searches: how each is made with Optuna, and what it learns from.
 
-Any other of Optuna's is made by a function in a file (examples/own_sampler.py). No Optuna is loaded before one is
-made.
+A function in a file can make any other sampler of Optuna's (examples/own_sampler.py). Optuna is loaded only when a
+sampler is made.
 """
 
 from collections.abc import Callable
@@ -20,42 +20,40 @@ if TYPE_CHECKING:
 samplers = Lazy("optuna.samplers")
 
 LAG = 4
-"""Trials of one entry that may be in flight at once; other entries fill the machine meanwhile."""
+"""How many trials of one search may run at once. Trials of other searches fill the machine meanwhile."""
 STARTUP = 5
-"""Completed trials before TPE and the Gaussian process begin to model; random until then."""
+"""How many completed trials TPE and the Gaussian process need. Until then they draw at random."""
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """How Optuna's sampler is made of a seed, anew for each suggestion, and what the search has to know of it."""
+    """A sampler: the function that makes Optuna's object from a seed, once for each suggestion, and facts for the search."""
 
     make: Callable[[int], "BaseSampler"]
     summary: str
     startup: int | None = None
-    """Trials that it must be told of before results shape what it suggests; None where they never do."""
+    """How many results it needs before they shape its suggestions, or None if they never do."""
     uniform: bool = True
-    """Whether it draws uniformly before that. Methods of a scenario then share their learning rates."""
+    """Whether it draws uniformly before that. The algorithms of a scenario then share their learning rates."""
     prunes: bool = False
-    """Whether it learns from a stopped trial as stopped; others are told of it as complete, with its last value."""
+    """Whether it learns that a trial was stopped early. Other samplers get such a trial as complete, with its last score."""
     constraints: bool = False
     """Whether it learns from constraints."""
     logs: bool = False
-    """Whether it uses distances between scores. It then gets the logarithm of errors: beside 1e30, the error of a
+    """Whether it uses distances between scores. It then gets the logarithms of errors, since beside 1e30, the error of a
     diverged trial, all others would look the same.
     """
     grid: bool = False
-    """Whether it tries the points of a grid in order, and suggests none itself: Optuna is told of them like of the
-    default configuration.
-    """
+    """Whether its configurations are the points of a grid, so that Optuna suggests none."""
     line: bool = False
     """Whether it halves gaps between rates (`suite.search.line`), and draws nothing."""
 
 
-# Whatever has a default in Optuna is named: a new version's default would change numbers.
+# All arguments are given here, since a new default in Optuna would change results.
 
 
 def _tpe(seed: int, multivariate: bool = True) -> "BaseSampler":
-    """Return TPE, with conditional hyperparameters in groups where it is multivariate."""
+    """Return TPE. The multivariate one models hyperparameters jointly, in a group for each set that exists together."""
     return samplers.TPESampler(
         seed=seed,
         n_startup_trials=STARTUP,
@@ -67,7 +65,7 @@ def _tpe(seed: int, multivariate: bool = True) -> "BaseSampler":
 
 
 def _gp(seed: int) -> "BaseSampler":
-    """Return a Gaussian process, whose conditional hyperparameters are TPE's."""
+    """Return a Gaussian process, with TPE for conditional hyperparameters."""
     return samplers.GPSampler(
         seed=seed,
         n_startup_trials=STARTUP,
@@ -106,22 +104,22 @@ SAMPLERS = {
     ),
     "line": Sampler(
         _random,
-        "rates by halving gaps on a line, all else from one or two settings; nothing is drawn",
+        "rates by halving gaps between them, all else from one or two settings; nothing is random",
         uniform=False,
         line=True,
     ),
 }
-OWN_SUMMARY = "any sampler of Optuna's, which a function of a seed returns"
+OWN_SUMMARY = "any sampler of Optuna's that a function of a seed returns"
 
 
 def full_name(name: str) -> str:
-    """Return a sampler's name, with the absolute path of a file. No code runs."""
+    """Return a sampler's name, in which the path of a file is absolute. The file's code does not run."""
     path, _, function = name.rpartition(":")
     return f"{resolved(path, 'sampler file')}:{function}" if path.endswith(".py") else name
 
 
 def find_sampler(name: str) -> Sampler:
-    """Return the sampler of a name: one of `SAMPLERS`, or `FILE.py:make`. Raises `UserError` where there is none."""
+    """Return the sampler with a name in `SAMPLERS`, or of a function `FILE.py:make`. Raise `UserError` where there is none."""
     if name in SAMPLERS:
         return SAMPLERS[name]
     path, _, function = full_name(name).rpartition(":")
@@ -132,23 +130,22 @@ def find_sampler(name: str) -> Sampler:
         raise UserError(f"sampler file {path} has no function {function!r}")
     first = plugins.tried(f"sampler {name}", partial(make, 0))
     if not isinstance(first, samplers.BaseSampler):
-        raise UserError(f"sampler {name} returned {first!r}, which is no sampler of Optuna's")
-    # It is taken to learn from the first result on, and told of stopped trials as complete, as any can be.
+        raise UserError(f"sampler {name} returned {first!r}, not a sampler of Optuna's")
+    # Nothing is known of it, so it may learn from the first result, and gets stopped trials as complete.
     return Sampler(make, OWN_SUMMARY, startup=1, uniform=False, constraints=True)
 
 
 def first_modelled(sampler: Sampler, lag: int) -> int | None:
-    """Return the first trial, counted from 1, that results can have shaped; None where none ever does.
+    """Return the number, from 1, of the first trial that earlier results can shape, or None for a sampler that never learns.
 
-    Trial n is suggested from trials 1..n-lag. It is later where trials failed, which do not count, and where
-    known configurations come first.
+    Trial n is suggested from the results of trials 1 to n - lag. Failed trials do not count and delay this trial.
     """
     return None if sampler.startup is None else lag + sampler.startup
 
 
 def searched_by(name: str, trials: int, lag: int) -> str:
-    """Return in words how a search finds configurations; a sampler is named only where it comes to model. No third-party
-    code runs; an unknown sampler is named as it is.
+    """Return how a search finds configurations, such as `tpe (models from trial 9 on; budget 20)`. With a budget too small
+    to learn from results it is random search. For a person's own sampler return `FILE.py:make`, without running code.
     """
     if name not in SAMPLERS:
         return name.rpartition("/")[2]

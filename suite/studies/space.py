@@ -1,4 +1,4 @@
-"""Search spaces: an algorithm's fields, what a study overrides, and what papers state of them."""
+"""Search spaces: an algorithm's ranges, the overrides of a study, and the values that papers state."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 LARGEST_GRID = 100_000
-"""Points of a grid, which is made whole before its order is drawn."""
+"""The most configurations of a grid, which is made as a whole before its order is drawn."""
 NO_CONTENT = ("searched", "other", "under", "rate", "at_least", "at_most")
-"""The fields of a range that do not belong to an entry's content."""
+"""The fields of a range that the id of an entry does not depend on."""
 COMPARED = {"rounds", "clients", "val_fraction", "dtype", "execution", "chunk", "fine_tune"}
 COMPARED |= {"metric", "eval_every", "data_seed", "partition_seed"}
-"""Settings that cannot be searched: trials would no longer answer the same question."""
+"""The settings that cannot be searched, since trials that differ in them cannot be compared."""
 INTERVAL = ("low", "high", "log")
-"""The keys of a range that is no list of choices."""
+"""The keys of a range that is an interval and not a list of choices."""
 
 Finite = Annotated[float, Number, Field(allow_inf_nan=False)]
 
 
 class RangeSpec(Written):
-    """A range as a study writes it. Fields left out keep their value in the range that it overrides."""
+    """A range as a study writes it. Missing fields keep their values in the range that it overrides."""
 
     default: Any = None
     low: Finite | None = None
@@ -51,7 +51,7 @@ class RangeSpec(Written):
         return self
 
     def over(self, base: Range) -> Range:
-        """Return `base` with what this spec gives; raises `UserError` when the result is no range."""
+        """Return the range `base` with the values of this one. Raise `UserError` when the result is not a valid range."""
         if self.choices is not None:
             choices = tuple(base.check("a choice", value) for value in self.choices)
             return Range("choice", choices=choices, when=base.when, under=base.under)
@@ -62,8 +62,8 @@ class RangeSpec(Written):
 
 
 class Stated(Written):
-    """What a paper states or implies of hyperparameters: `params` as they are, and `of_rounds` as shares of the study's
-    rounds; for the data sets (bare or exact names) and models (exact) that are named, or for all.
+    """Hyperparameters that a paper states or implies: values in `params`, and shares of the study's rounds in `of_rounds`.
+    They hold for the named data sets (with or without arguments) and models. An empty list names all.
     """
 
     params: dict[str, Any] = {}
@@ -73,15 +73,15 @@ class Stated(Written):
     models: list[str] = []
 
     def matches(self, scenario: Scenario) -> bool:
-        """Return whether it is stated for the data set and model of a scenario."""
+        """Return whether these values hold for the data set and model of a scenario."""
         names = {scenario.dataset, scenario.dataset.split("(")[0]}
-        there = not self.datasets or bool(names & set(self.datasets))
-        return there and (not self.models or scenario.model in self.models)
+        of_dataset = not self.datasets or bool(names & set(self.datasets))
+        return of_dataset and (not self.models or scenario.model in self.models)
 
 
 class SpaceFile(Written):
-    """`search_spaces/<algorithm>.yaml`: published configurations, and what papers imply for the default one; the first that
-    matches a scenario counts.
+    """The content of `search_spaces/<algorithm>.yaml`: published configurations, and defaults that papers imply. The first
+    of these defaults that matches a scenario counts there.
     """
 
     defaults: list[Stated] = []
@@ -89,7 +89,7 @@ class SpaceFile(Written):
 
 
 def space_file(algorithm: str) -> SpaceFile:
-    """Return what is published of an algorithm; nothing where it has no YAML (a third party's)."""
+    """Return the content of an algorithm's file in search_spaces, which is empty for an algorithm of a third party."""
     path = files("search_spaces").joinpath(f"{algorithm}.yaml")
     if "/" in algorithm or not path.is_file():
         return SpaceFile()
@@ -98,8 +98,8 @@ def space_file(algorithm: str) -> SpaceFile:
 
 @dataclass(frozen=True)
 class Space:
-    """What one entry searches: a range and a default configuration value for each name: the algorithm's hyperparameters and
-    the settings that the study moved into the search.
+    """The search space of an entry: a range and a default value for each hyperparameter of the algorithm, and for each
+    setting that the study searches.
     """
 
     ranges: Mapping[str, Range]
@@ -114,16 +114,16 @@ class Space:
         search: Mapping[str, RangeSpec],
         costs: Collection[str] = (),
     ) -> "Space":
-        """Return the algorithm's ranges, overridden by `search`: keys `lr` (any hyperparameter it has), `batch_size` (a
-        setting), or `fedprox.mu` (this algorithm's only, which goes before). `costs` are those that the study bounds.
-        Raises `UserError` for an invalid range, or one that its default or its cost does not suit.
+        """Return the algorithm's space, overridden by `search`, whose keys are `lr` (of every algorithm that has it),
+        `batch_size` (a setting), or `fedprox.mu` (of one algorithm, which takes precedence). `costs` are those that the
+        study bounds. Raise `UserError` for an invalid range or default, or for a range that needs a bound on a cost.
         """
         defaults = dict(algorithm.configured({}).__dict__)
         ranges = {
             field: replace(spec, searched=spec.searched or spec.under in costs)
             for field, spec in algorithm.ranges().items()
         }
-        for key in sorted(search, key=lambda key: "." in key):  # the algorithm's own come last
+        for key in sorted(search, key=lambda key: "." in key):  # `fedprox.mu` after `mu`
             owner, _, field = key.rpartition(".")
             written = search[key]
             try:
@@ -133,8 +133,8 @@ class Space:
                     ranges[field] = written.over(ranges[field])
                 elif not owner and field in Settings.model_fields:
                     ranges[field] = _setting(name, algorithm, field, settings, written)
-                    standing = getattr(settings, field)
-                    defaults[field] = standing if written.default is None else written.default
+                    current = getattr(settings, field)
+                    defaults[field] = current if written.default is None else written.default
                 else:
                     continue
                 spec = ranges[field]
@@ -144,18 +144,18 @@ class Space:
             except UserError as error:
                 raise UserError(f"{key}: {error}") from None
         for field, spec in ranges.items():
-            if not spec.searched:  # only its default is left
+            if not spec.searched:  # it keeps its default
                 ranges[field] = spec.fixed(defaults[field])
         return cls(ranges, defaults)
 
     @property
     def searched(self) -> dict[str, Range]:
-        """The ranges of more than one value."""
+        """The ranges with more than one value."""
         return {name: spec for name, spec in self.ranges.items() if spec.several}
 
     @property
     def ordered(self) -> list[str]:
-        """The names, each after those that it exists under."""
+        """The names in an order in which each one follows the names that its existence depends on."""
 
         def depth(name: str) -> int:
             return max((1 + depth(other) for other in self.ranges[name].when or {}), default=0)
@@ -163,11 +163,11 @@ class Space:
         return sorted(self.ranges, key=depth)
 
     def default(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the common starting point, or a published configuration on top of it."""
+        """Return the default configuration, with the values of `overrides`. Conditional names without their condition are left out."""
         return existing({**self.default_values, **(overrides or {})}, self.ranges)
 
     def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
-        """Ask a sampler for a configuration; conditional names are asked only where they exist."""
+        """Return a configuration from Optuna's sampler, which suggests a conditional name only where the name exists."""
         values: dict[str, Any] = {}
         suggests = trial.suggest_categorical, trial.suggest_int, trial.suggest_float
         for name in self.ordered:
@@ -177,8 +177,8 @@ class Space:
         return existing(values, self.ranges)
 
     def distributions(self, values: Mapping[str, Any]) -> "dict[str, BaseDistribution] | None":
-        """Return Optuna's distributions of the names in `values`; None when a value lies outside its own,
-        so that no sampler may be told of it.
+        """Return Optuna's distribution for each name in `values`. Return None when a value lies outside its range, since
+        Optuna refuses such a trial.
         """
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -188,8 +188,8 @@ class Space:
         return {name: _for_optuna(self.ranges[name], *kinds) for name in values}
 
     def points(self, name: str, count: int) -> list[Any]:
-        """Return a grid's values of one name: all choices, or `count` values from low to high, evenly spaced
-        on its scale; whole numbers are rounded and occur once.
+        """Return the values of one name in a grid: all choices, or `count` values from low to high, evenly spaced on the
+        range's scale. Whole numbers are rounded, and none is repeated.
         """
         spec = self.ranges[name]
         if spec.choices is not None:
@@ -199,22 +199,22 @@ class Space:
         return list(dict.fromkeys(map(round, values) if spec.type == "int" else values))
 
     def grid(self, count: int) -> list[dict[str, Any]]:
-        """Return every configuration of a grid of `count` values an interval; raise `UserError` where they are too many."""
+        """Return every configuration of a grid with `count` values for each interval. Raise `UserError` above `LARGEST_GRID`."""
         grid: list[dict[str, Any]] = [{}]
-        for name in self.ordered:  # not a plain product, of which many points would be one
+        for name in self.ordered:  # a plain product repeats points
             values = self.points(name, min(count, LARGEST_GRID + 1))
             if len(grid) * len(values) > LARGEST_GRID:
-                most = f"{LARGEST_GRID:,} configurations, the most of a grid"
+                most = f"{LARGEST_GRID:,} configurations, the limit of a grid"
                 raise UserError(f"may make more than {most}: give fewer points, or sampler: random")
             longer = []
             for point in grid:
-                there = name in existing({**point, name: None}, self.ranges)
-                longer += [{**point, name: value} for value in values] if there else [point]
+                exists = name in existing({**point, name: None}, self.ranges)
+                longer += [{**point, name: value} for value in values] if exists else [point]
             grid = longer
         return [existing(point, self.ranges) for point in grid]
 
     def describe(self) -> dict[str, Any]:
-        """Return plain data that identify the space (part of an entry's content)."""
+        """Return the space as plain data, from which the id of an entry is computed."""
         described = {}
         for name, spec in self.ranges.items():
             described[name] = {"default": self.default_values[name]}
@@ -225,7 +225,7 @@ class Space:
 
 
 def _for_optuna(spec: Range, choice: Any, whole: Any, real: Any) -> Any:
-    """Call the function of the three that fits a range, with the arguments that Optuna's take."""
+    """Call `choice`, `whole` or `real`, whichever fits the range, with the arguments of Optuna's functions."""
     if spec.choices is not None:
         return choice(spec.choices)
     low, high = spec.ends
@@ -237,22 +237,22 @@ def _for_optuna(spec: Range, choice: Any, whole: Any, real: Any) -> Any:
 def _setting(
     name: str, algorithm: type[Algorithm], field: str, settings: Settings, written: RangeSpec
 ) -> Range:
-    """Return the range of a shared setting that a study moves into the search."""
+    """Return the range of a setting that a study searches. Raise `UserError` for values that the algorithm cannot use."""
     if field in COMPARED:
         raise UserError("has to be the same for all trials, or they could not be compared")
-    standing = settings.model_dump()
-    default = standing[field] if written.default is None else written.default
+    current = settings.model_dump()
+    default = current[field] if written.default is None else written.default
     for value in (default, *(written.choices or (written.low, written.high))):
         if isinstance(value, float) and value.is_integer():  # ends of a range are floats
             value = int(value)
         try:
-            changed = Settings(**{**standing, field: value})
+            changed = Settings(**{**current, field: value})
         except ValidationError as error:
-            raise UserError(f"{value!r} is no {field}: {rule(error.errors()[0])}") from None
-        if value != standing[field]:  # which is refused with the study's settings
+            raise UserError(f"{field} = {value!r}: {rule(error.errors()[0])}") from None
+        if value != current[field]:  # the current one is checked with the study's settings
             refuse(name, algorithm, changed)
     if written.choices is not None:
         return Range("choice", choices=written.choices)
-    hint = get_type_hints(Settings)[field]  # `float`, or `float | None` of one that may be left out
+    hint = get_type_hints(Settings)[field]  # `float`, or `float | None` of an optional setting
     kind = "float" if float in (hint, *get_args(hint)) else "int"
     return Range(kind, written.low, written.high, bool(written.log))

@@ -1,4 +1,4 @@
-"""Studies as people write them, in YAML; every fault found is shown at once."""
+"""Studies as people write them in YAML. A study is checked as a whole, so that all its faults are shown at once."""
 
 from collections.abc import Callable, Mapping
 from importlib.resources import files
@@ -19,11 +19,11 @@ from trials.scoring.metrics import COUNTED
 from trials.settings import Number, Positive, Settings, Whole
 
 LISTS = ("algorithms", "datasets", "models", "heterogeneity")
-"""The keys of a study that are lists; commands take them with commas."""
+"""The keys of a study that are lists. Commands take their items with commas."""
 
 
 def _resolves(resolve: Callable[[str], Any]) -> AfterValidator:
-    """Return the check of a name; the name stays as it is written."""
+    """Return a validator that calls `resolve` on a name, which may raise an error, and keeps the name as it is written."""
 
     def check(name: str) -> str:
         resolve(name)
@@ -33,9 +33,9 @@ def _resolves(resolve: Callable[[str], Any]) -> AfterValidator:
 
 
 def _searched(key: str, info: ValidationInfo) -> str:
-    """Return the key of a range; raises `UserError` where nothing of the study has that name."""
+    """Return the key of a searched range. Raise `UserError` unless it is a setting, or a hyperparameter of the study's algorithms."""
     keys = set(Settings.model_fields)
-    # There are none where one of them is unknown itself.
+    # Absent if one of the names is unknown.
     for name in info.data.get("algorithms") or algorithms.known():
         ranges = algorithms.resolve(name).ranges()
         keys |= {*ranges, *(f"{name}.{hyperparameter}" for hyperparameter in ranges)}
@@ -51,7 +51,7 @@ LevelName = Annotated[str, _resolves(heterogeneity.parse)]
 SamplerName = Annotated[str, AfterValidator(full_name), _resolves(find_sampler)]
 Some = Field(min_length=1)
 Factor = Annotated[Positive, Field(le=MOST, exclude_if=lambda levels: levels == 1)]
-"""How many levels a factor has; one that has a single level is no part of what is recorded."""
+"""How many levels a factor has. Records leave out a factor that has only one."""
 Above0 = Annotated[float, Number, Field(gt=0, allow_inf_nan=False)]
 Margin = Annotated[Above0 | None, Field(exclude_if=lambda margin: margin is None)]
 
@@ -62,14 +62,14 @@ def _cost(name: str) -> None:
 
 
 class Bound(Written):
-    """The most that a run may spend."""
+    """A constraint: the largest cost that a run may have."""
 
     max: Above0
 
 
 class Confirm(Written):
-    """The `best` configurations of a search run again with `seeds` further search seeds; the one with
-    the best mean is chosen.
+    """The confirmation of a search: its `best` configurations run again with `seeds` further seeds, and the one with the
+    best mean wins.
     """
 
     best: Annotated[Positive, Field(ge=2)] = 3
@@ -77,14 +77,13 @@ class Confirm(Written):
 
 
 class Study(Written):
-    """What a study file says. Budgets (`trials`, `seeds`) are per entry; docs/search.md has the details.
+    """A study: algorithms, scenarios (data set, model, level), and how each algorithm is searched in each scenario.
 
-    `search` overrides ranges: `lr` for every algorithm, `batch_size` moves a shared setting into the
-    search of all, `fedprox.mu` is one algorithm's. Search runs use run seed `seed`; final runs
-    `seed + 1, seed + 2, ...`. An entry is searched anew, with a winner and final runs of its own, in each
-    of `tunings` x `partitions` x `splits` replicates (`suite.studies.replicates`). `target` is a score of tests, for
-    "rounds to target". `margin` is the largest difference of scores that does not
-    matter. `pack` is how many trials are computed together in one process at most, which changes no result.
+    Each pair has `trials` search trials with run seed `seed`, and `seeds` final runs with `seed + 1, seed + 2, ...`. It is
+    searched again in each of `tunings` x `partitions` x `splits` replicates, with a winner and final runs of its own.
+    `search` overrides ranges: `lr` those of all algorithms, `fedprox.mu` that of one. `batch_size` searches a setting.
+    `target` is a test score, for "rounds to target". `margin` is the largest difference of scores that does not matter.
+    `pack` is the most trials that one process computes together, which changes no result. docs/search.md has the details.
     """
 
     sampler: SamplerName = "tpe"
@@ -109,17 +108,17 @@ class Study(Written):
     retries: Whole = 2
     pack: Positive | Literal["auto"] = "auto"
     settings: Settings = Settings()
-    # Last, since its keys are checked by the algorithms above.
+    # Last, since its keys are checked against the algorithms above.
     search: dict[Annotated[str, AfterValidator(_searched)], RangeSpec] = {}
 
     @property
     def replicates(self) -> list[Replicate]:
-        """The replicates of every entry."""
+        """The replicates (split, partition, tuning) in which every entry is searched."""
         return replicates(self.tunings, self.partitions, self.splits)
 
 
 def study_names() -> dict[str, str]:
-    """Return the shipped studies and their descriptions."""
+    """Return the description of each shipped study, by its name."""
     folder = files("search_spaces").joinpath("studies")
     paths = {path.name: path for path in folder.iterdir() if path.name.endswith(".yaml")}
     return {
@@ -129,9 +128,9 @@ def study_names() -> dict[str, str]:
 
 
 def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, Study]:
-    """Return the name and content of a study; `overrides` are dotted keys from the command line.
+    """Return the name and content of a shipped study, or of a YAML file by its path. `overrides` are new values by key.
 
-    Raises `UserError` with every fault of the file's form.
+    Raise `UserError` for an unknown study, and with every fault in its form.
     """
     path, _ = look(name_or_path, "study")
     if path.suffix in (".yaml", ".yml"):
@@ -145,8 +144,8 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
 
 
 def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Study:
-    """Return a study from its content; raises `UserError` with every fault of its form. Ranges of algorithms that
-    `overrides` remove are removed, too.
+    """Return the study with this content and these overrides. Where the overrides remove an algorithm, its own ranges are
+    removed, too. Raise one `UserError` with every fault in the study's form.
     """
     changed = override(content, overrides)
     names, ranges = content.get("algorithms"), changed.get("search")
@@ -162,8 +161,8 @@ def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source
 
 
 def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a study's content with keys replaced; `settings.rounds` is a key inside another. A range is written over
-    the one that is there: choices take the place of an interval, and an interval that of choices.
+    """Return a study's content with new values. The key `settings.rounds` means `rounds` inside `settings`. A new range
+    keeps the old values that it lacks, but choices replace an interval, and an interval replaces choices.
     """
     changed = dict(content)
     for key, value in overrides.items():
@@ -171,7 +170,7 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
         within = changed.get(outer) or {}
         if not dot:
             changed[outer] = value
-        elif isinstance(within, dict):  # else it is a fault of the study, said later
+        elif isinstance(within, dict):  # else validation reports the fault later
             before = within.get(inner)
             if isinstance(before, dict) and isinstance(value, Mapping):
                 gone = [*INTERVAL] if "choices" in value else []
@@ -182,8 +181,8 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
 
 
 def small(study: Study) -> dict[str, Any]:
-    """Return overrides that make a study a matter of seconds: 4 clients, all in every round. Under `natural`
-    the data say how many clients there are, and the study's participation stays.
+    """Return overrides with which a study takes seconds: few trials and rounds, and 4 clients that train in every round. Under
+    `natural` the data determine the clients, and the study's participation stays.
     """
     levels = map(heterogeneity.parse, study.heterogeneity)
     natural = any(isinstance(level.partition, Natural) for level in levels)

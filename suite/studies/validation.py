@@ -1,4 +1,4 @@
-"""What is wrong with a study or a run, all of it at once."""
+"""The faults of a study or a run, collected so that one error shows all of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,34 +16,34 @@ from trials.settings import Settings
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 MOST_FAULTS = 20
-"""The most faults that a message lists."""
+"""The most faults that one error message lists."""
 FORMS = ("function-", "literal[", "constrained-", "nullable[", "list[", "dict[", "[key]")
-"""Pydantic's names of the forms of a value, which stand among the keys that lead to it."""
+"""Steps in the location of a pydantic error that are forms of a value and not keys of the input."""
 RULES = dict.fromkeys(("model_type", "dict_type"), "must be a mapping of keys to values")
 RULES |= {"too_short": "must not be empty", "missing": "is required"}
-"""The broken rule, by the type of pydantic's error."""
+"""The rule that a message states, by the type of the pydantic error."""
 
 
 class Written(BaseModel):
-    """What people write, and nobody changes once it is read."""
+    """A model of input that people write. Unknown keys are refused, and instances cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass
 class Faults:
-    """Faults of one input, collected so that all are shown at once."""
+    """The faults of one input, collected so that all are shown at once."""
 
     source: str
     found: list[str] = field(default_factory=list)
 
     def add(self, key: str, value: Any, rule: str) -> None:
-        """Note that `key` has a `value` that breaks `rule`."""
+        """Add the fault that the `value` of `key` breaks `rule`. A value of None is not shown."""
         where = key if value is None else f"{key} = {value!r:.{LONGEST}}"
         self.found.append(f"{where}: {rule}")
 
     def attempt(self, key: str, value: Any, action: Callable[[], T]) -> T | None:
-        """Return the action's result, or None with its `UserError` noted."""
+        """Return the action's result. If it raises `UserError`, add this as a fault of `key` and return None."""
         try:
             return action()
         except UserError as error:
@@ -51,7 +51,7 @@ class Faults:
             return None
 
     def validate(self, model: type[M], data: Any, prefix: str = "") -> M | None:
-        """Return the model of these data, or None with all noted that pydantic finds wrong."""
+        """Return the data as an instance of `model`. If pydantic refuses them, add its errors as faults and return None."""
         try:
             return model.model_validate(data)
         except ValidationError as error:
@@ -64,12 +64,12 @@ class Faults:
             nameless = fault["type"] == "missing" or fault["loc"][-1:] == ("[key]",)
             value = None if nameless else fault["input"]
             rules.setdefault(key, (value, []))[1].append(_rule(model, fault))
-        for key, (value, forms) in rules.items():  # a rule for each form that it may have
+        for key, (value, forms) in rules.items():  # one rule for each form that the value may have
             self.add(key, value, " or ".join(forms).replace(" or must be ", " or "))
         return None
 
     def check(self) -> None:
-        """Raise one `UserError` with the faults, if there are any."""
+        """Raise one `UserError` with all faults, if there are any."""
         if not self.found:
             return
         faults = list(dict.fromkeys(self.found))
@@ -81,8 +81,8 @@ class Faults:
 
 
 def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> None:
-    """Note what is wrong with one configuration: `algorithm`, `dataset`, `model`, `heterogeneity`
-    and `params`. If not `resolves` (the configuration is only read), names of third-party code stay as they are.
+    """Add the faults of a configuration, whose keys are `algorithm`, `dataset`, `model`, `heterogeneity` and `params`.
+    Without `resolves`, names that would load third-party code are not checked.
     """
     name, level, cls = run["algorithm"], run["heterogeneity"], None
     if resolves or not plugins.named(name):
@@ -96,13 +96,13 @@ def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> 
 
 
 def rule(fault: Mapping[str, Any]) -> str:
-    """Return the rule that pydantic found broken, as the other messages put it."""
+    """Return the rule that a pydantic error is about, in the words of the suite's other messages."""
     text = str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
     return RULES.get(fault["type"], text)
 
 
 def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
-    """Return the broken rule; for an unknown key, the key that was probably meant."""
+    """Return the broken rule of a pydantic error. For an unknown key it names the key that was probably meant."""
     if fault["type"] != "extra_forbidden":
         return rule(fault)
     owner: Any = model
@@ -116,7 +116,7 @@ def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
 
 
 def _model_in(annotation: Any) -> Any:
-    """Return the model in an annotation such as `Settings`, `Confirm | None` or `dict[str, Bound]`."""
+    """Return the model in an annotation such as `Confirm | None` or `dict[str, Bound]`, or None."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(_model_in, get_args(annotation))), None)

@@ -88,7 +88,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "algorithm is <class": lambda: suite.run(Study),
     "dataset is {'x': 1}": lambda: suite.run(dataset={"x": 1}),
     "model: must be": lambda: suite.run(model=nn.Linear(2, 2)),
-    "name: a study that is no file needs one": lambda: suite.sweep(CONTENT),
+    "name: a study that is not a file needs one": lambda: suite.sweep(CONTENT),
     "unknown sweep in runs": lambda: suite.status({"x": 1}),
     "minutes is 0": lambda: suite.sweep("smoke", minutes=0),
 }

@@ -76,8 +76,8 @@ def test_all_data_sets_and_what_is_here(damaged: Path) -> None:
     assert not mnist[FILES[0]]["sound"]
     assert mnist[FILES[-1]]["found"] is None
     shown = suite_here(*args, cwd=damaged).stdout
-    states = dict(re.findall(r"│ (\w+)\s*│ (ready|absent|wrong)", shown))
-    assert (states["mnist"], states["cifar10"]) == ("wrong", "absent")
+    states = dict(re.findall(r"│ (\w+)\s*│ (ready|missing|wrong)", shown))
+    assert (states["mnist"], states["cifar10"]) == ("wrong", "missing")
     assert set(states) == names
     assert sorted(damaged.rglob("*")) == before
 

@@ -104,7 +104,7 @@ def test_what_no_program_is_written_of(change):
 
 
 def test_the_command(tmp_path):
-    """It writes programs, and the run of a seed; what no program is written of is said and left out."""
+    """It writes programs, and the run of a seed; what no program supports is said and left out."""
     storage = ("--storage", tmp_path / "runs")
     here = partial(suite_here, cwd=tmp_path)
     late = a_configuration("fedavg").model_copy(update={"heterogeneity": "iid+dropout(0.1)"})

@@ -43,7 +43,7 @@ def port(storage: Path) -> Iterator[int]:
         assert pages.path == "/sweeps/night"
         TOKENS[pages.port] = pages.token
         yield pages.port
-    assert pages.rest == ["Ctrl-C ends it.\n"]
+    assert pages.rest == ["Ctrl-C ends the server.\n"]
 
 
 def ask(
