@@ -1,7 +1,7 @@
-"""`suite ui`: one address for the sweeps, their reports, Optuna's dashboard and MLflow's pages, for reading alone.
+"""`suite ui`: sweeps, their reports, Optuna's dashboard and MLflow's pages at one address, where they can only be read.
 
-Every account of the machine can reach loopback, so each request has to show the token that this start printed. A page
-elsewhere can make a browser send its cookie here: what names another host (DNS rebinding) or another site is refused.
+Every account of the machine can reach loopback, so each request needs the token in the address that `suite ui` prints. Another
+site's page can make a browser send this server's cookie, so requests with a foreign host (DNS rebinding) or origin are refused.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Before a thread needs them: libraries that two threads import at once for the first time break.
+# Imported before any thread needs them: a library that two threads import at once for the first time can break.
 from reports.leaderboard.board import ReportData
 from reports.leaderboard.names import without_paths
 from reports.page.home import home_page
@@ -60,10 +60,10 @@ MLFLOW_READS = {
         f"{API}/((runs|logged-models|datasets|traces)/search|traces/metrics)",
     ),
 }
-"""What is passed on to MLflow, by method as whole paths: it also writes, runs jobs and asks other servers."""
+"""Patterns of the paths that MLflow may serve, by method. Its other paths write, run jobs or ask other servers."""
 STUDIES = r"/api/studies|/api/studies/\d+(/param_importances|/plot/\w+)?|/csv/\d+"
 DASHBOARD_READS = {"GET": (r"/dashboard(/.*)?|/api/meta|/static/.+|/favicon\.ico", STUDIES)}
-"""What is passed on to optuna-dashboard, whose pages ask by whole paths from the server's root."""
+"""Patterns of the paths that optuna-dashboard may serve. Its pages request them from the server's root."""
 POLICY = "Content-Security-Policy"
 OWN_POLICY = (
     "default-src 'none'; style-src 'nonce-{0}'; script-src 'nonce-{0}'; connect-src 'self'; img-src data:; "
@@ -73,29 +73,29 @@ REPORT_POLICY = (
     "default-src 'unsafe-inline' 'unsafe-eval' data: blob:; frame-ancestors 'none'; "
     "sandbox allow-scripts allow-downloads allow-popups allow-popups-to-escape-sandbox"
 )
-"""A report draws charts by a library that needs `eval`: it asks no server, and is a stranger to these pages."""
+"""The policy of reports. Their chart library needs `eval`, so they load nothing from a server and run in a sandbox."""
 OTHERS_POLICY = (
     "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'; base-uri 'self'; "
     "frame-ancestors 'self'"
 )
 NAMES = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
-"""The host names by which a request may call this machine, beside any address."""
+"""The host names that a request may have; IP addresses are accepted, too."""
 REFUSED = PlainTextResponse(
-    "no page of ours, and those of MLflow and Optuna are served here for reading alone", 403
+    "there is no such page here; the pages of MLflow and Optuna can only be read", 403
 )
 UNKNOWN = (
-    "these pages are for whoever started them: open the address that `suite ui` printed, or send its token "
+    "these pages need a token: open the address that `suite ui` printed, or send the token in it "
     "(Authorization: Bearer TOKEN, which MLflow's clients do with MLFLOW_TRACKING_TOKEN)"
 )
 SECONDS, REST = 2.0, 50
-"""A page is made anew after at least these seconds, and after this many times its processor time."""
+"""A page is kept for `SECONDS`, or for `REST` times the processor time of making it if that is longer."""
 AT_ONCE = 4
-"""The most requests at once to a mounted application; others wait. MLflow fails beyond its 15 connections."""
+"""The most requests that a mounted application gets at once; others wait. MLflow fails beyond its 15 connections."""
 
 
 def ui(storage: Path, tracking_uri: str | None, door: socket.socket, token: str) -> None:
-    """Serve all who know the token until SIGINT or SIGTERM. Paths that are neither ours nor Optuna's dashboard's go to
-    MLflow, as its clients expect, as does all below `/mlflow/`. A tracking server shows its own pages.
+    """Serve pages on the listening socket `door`, to requests with the token, until SIGINT or SIGTERM. MLflow gets paths below
+    `/mlflow/`, and all that no other page has, as its clients expect. A tracking server shows its own pages instead.
     """
     elsewhere = pages_at(tracking_uri) if is_server(tracking_uri or "") else ""
     dashboard = Dashboard(storage)
@@ -117,19 +117,19 @@ def ui(storage: Path, tracking_uri: str | None, door: socket.socket, token: str)
 
 
 def app(routes: list[BaseRoute], token: str) -> ASGIApp:
-    """Return an application of these routes that answers only with the token."""
+    """Return an application of these routes, which refuses requests without the token."""
     handlers = {UserError: lambda request, error: PlainTextResponse(without_paths(str(error)), 404)}
     return Guard(Starlette(routes=routes, exception_handlers=handlers), token)
 
 
 class Guard:
-    """The one door: an address with the token leaves a cookie in the browser, and each request needs that, or the token."""
+    """ASGI middleware that refuses requests without the token or its cookie. An address with the token sets the cookie."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self._token = app, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what this machine's browser, or a program that knows the token, asks of this server."""
+        """Pass a permitted request on to the application, and answer any other with status 303, 401 or 403."""
 
         async def send_on(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -140,7 +140,7 @@ class Guard:
             await send(message)
 
         if scope["type"] != "http":
-            return  # there is nothing else here
+            return  # no page uses websockets
         request = Request(scope)
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         name, _, port = host.rpartition(":") if re.search(r":\d+$", host) else (host, "", "80")
@@ -153,10 +153,10 @@ class Guard:
         elif origin is not None and origin.partition("://")[2] != host:
             answer = PlainTextResponse("only a page of this server may ask that", 403)
         elif request.method == "GET" and self._is_token(request.query_params.get("token", "")):
-            # To the same address without the token, which else stands in the address bar.
+            # Redirect to the same address without the token, or the address bar would show it.
             place = request.url.remove_query_params("token")
             answer = RedirectResponse(place, 303, {"Cache-Control": "no-store"})
-            # Lax, so that links in mails and reports lead here.
+            # Lax, so that links in mails and reports work.
             answer.set_cookie(cookie, self._token, httponly=True, samesite="lax")
         elif not any(map(self._is_token, (request.cookies.get(cookie, ""), bearer))):
             answer = PlainTextResponse(UNKNOWN, 401, {"WWW-Authenticate": "Bearer"})
@@ -167,19 +167,19 @@ class Guard:
 
 
 def is_ours(name: str) -> bool:
-    """Return whether a host is an address or a name of this machine: a rebound name is neither."""
+    """Return whether a host is an IP address or a name of this machine. A name used for DNS rebinding is neither."""
     with suppress(ValueError):
         return bool(ipaddress.ip_address(name.strip("[]")))
     return name.lower() in NAMES
 
 
 def reads(allowed: Mapping[str, Sequence[str]], method: str, path: str) -> bool:
-    """Return whether a request only reads, and what the pages need."""
+    """Return whether a pattern of `allowed` for this method matches the whole path."""
     return any(re.fullmatch(pattern, path) for pattern in allowed.get(method, ()))
 
 
 class Mounted:
-    """A third party's application. It is loaded at its first request, and gets only allowed requests, a few at once."""
+    """A third party's ASGI application, loaded at its first request. It gets allowed requests only, a few at once."""
 
     def __init__(
         self, allowed: Mapping[str, Sequence[str]], load: Callable[[], ASGIApp], other: ASGIApp
@@ -189,7 +189,7 @@ class Mounted:
         self._loading, self._free = asyncio.Lock(), asyncio.Semaphore(AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on requests that read; leave the rest to the `other` application."""
+        """Pass allowed requests on to the application, and all others to the `other` one."""
         path = scope["path"].removeprefix(scope["root_path"])
         if not reads(self._allowed, scope["method"], path):
             await self._other(scope, receive, send)
@@ -202,22 +202,22 @@ class Mounted:
 
 
 def mlflow(storage: Path, tracking_uri: str | None) -> ASGIApp:
-    """Return MLflow's server of a store. Raises `UserError` where there is none yet."""
+    """Return MLflow's application for the records of a storage. Raises `UserError` if there are no records yet."""
     from suite.tracking.mlflow_internals import server
 
     store = open_existing(tracking_uri, storage)
-    return server(store.address, store.artifacts or "mlruns")  # which is MLflow's own default
+    return server(store.address, store.artifacts or "mlruns")  # MLflow's own default
 
 
 class Fresh:
-    """A function's last result. A call makes it anew when it is due, once for all that wait."""
+    """A cache of a function's last result. A call computes it again when it is old, once for all threads that wait."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make, self._lock, self._next = make, threading.Lock(), 0.0
         self._last: Any = None
 
     def __call__(self) -> Any:
-        """Return it."""
+        """Return the result, which is at most as old as `SECONDS` and `REST` allow."""
         with self._lock:
             if time.monotonic() >= self._next:
                 began = time.thread_time()
@@ -228,30 +228,30 @@ class Fresh:
 
 
 class Dashboard:
-    """The pages of optuna-dashboard over the searches of all sweeps of a storage."""
+    """The pages of optuna-dashboard about the searches of all sweeps in a storage."""
 
     def __init__(self, storage: Path) -> None:
         self.studies = InMemoryStorage()
         self.refresh = Fresh(lambda: refresh(self.studies, open_tables(storage).tables))
 
     def load(self) -> ASGIApp:
-        """Return the application."""
+        """Return the application; it reads the tables again before it answers about studies."""
         from a2wsgi import WSGIMiddleware
         from optuna_dashboard import wsgi
 
-        app: Any = WSGIMiddleware(wsgi(self.studies))  # which has other types for the same
+        app: Any = WSGIMiddleware(wsgi(self.studies))  # its types are not those of Starlette
 
         async def fed(scope: Scope, receive: Receive, send: Send) -> None:
             if re.fullmatch(STUDIES, scope["path"]):
                 await run_in_threadpool(self.refresh)
-            # It takes for granted that a browser says what it can unpack.
+            # The dashboard needs this header, which browsers send and other programs may not.
             MutableHeaders(scope=scope).setdefault("Accept-Encoding", "identity")
             await app(scope, receive, send)
 
         return fed
 
     def page(self, request: Request) -> Response:
-        """Lead to the page of a search; to that of all where it has no trials yet."""
+        """Redirect to the dashboard's page of an entry's search, or to its list of searches if this one has no trials yet."""
         self.refresh()
         search = request.path_params["name"], request.path_params["entry"]
         for study in self.studies.get_all_studies():
@@ -262,14 +262,14 @@ class Dashboard:
 
 
 class Pages:
-    """The sweeps below a storage root as pages; `server` is where MLflow's pages are."""
+    """The HTML pages of the sweeps in a storage; `server` is the address of MLflow's pages."""
 
     def __init__(self, storage: Path, server: str) -> None:
         self.storage, self.server = storage, server
         self._fresh: dict[tuple[Any, ...], Fresh] = {}
 
     def home(self, request: Request) -> Response:
-        """Answer with all sweeps, or with one."""
+        """Answer with the page of all sweeps, or of the sweep that the path names."""
         name, nonce = self._name(request), secrets.token_urlsafe(16)
         statuses, faults = self._kept(self._statuses)
         shown = {sweep["name"]: sweep for sweep in statuses if name in (None, sweep["name"])}
@@ -281,7 +281,7 @@ class Pages:
         return HTMLResponse(text, headers={POLICY: OWN_POLICY.format(nonce)})
 
     def report(self, request: Request) -> Response:
-        """Answer with the report of a sweep, which is written anew at most every few seconds."""
+        """Answer with the report of a sweep, which is written again at most every few seconds."""
         server = self.server if "://" in self.server else f"{request.base_url}{self.server[1:]}"
         page = self._kept(self._report, self._name(request), server)
         return HTMLResponse(page, headers={POLICY: REPORT_POLICY})
@@ -297,7 +297,7 @@ class Pages:
         return self._fresh.setdefault(key, Fresh(partial(make, *arguments)))()
 
     def _statuses(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """Return the status of sweeps, running ones first, and what is wrong with others."""
+        """Return the status of each readable sweep, running ones first, and error messages about the others."""
         standings, faults = [], []
         for name in sweeps(self.storage):
             try:
@@ -311,7 +311,7 @@ class Pages:
             tables = open_tables(self.storage, names=[name] if name else [])
             board = read_leaderboard(tables)
             return ReportData(board, server=self.server), tables.facts
-        except UserError:  # nothing has ended yet
+        except UserError:  # no trial has ended yet
             return None, {}
 
     def _report(self, name: str, server: str) -> str:
@@ -323,7 +323,7 @@ class Pages:
         runs = experiments_page()
         if facts is not None and facts.experiment:
             runs = experiments_page(f"/{facts.experiment}/runs")
-            if any(entry.row for entry in facts.entries):  # else that view is empty
+            if any(entry.row for entry in facts.entries):  # else the view has no row
                 runs = leaderboard_page(facts.experiment, name)
         return {"report": f"{address(name)}/report.html", "MLflow": self.server + runs}
 
@@ -334,7 +334,7 @@ def address(name: str) -> str:
 
 
 def bind(host: str, port: int | None, usual: int) -> socket.socket:
-    """Return a socket of the port, else of the usual one or any free one. Raises `UserError` where none is available."""
+    """Return a socket that listens at `port`. Without one, try the usual port, then any free one; raises `UserError` if all fail."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for wanted in (port,) if port else (usual, 0):
         try:
@@ -345,6 +345,6 @@ def bind(host: str, port: int | None, usual: int) -> socket.socket:
 
 
 def site(door: socket.socket) -> str:
-    """Return the address of a socket, for browsers."""
+    """Return the URL of a listening socket."""
     host, port, *_ = door.getsockname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -324,7 +324,7 @@ def test_a_client_reads_with_the_token_and_does_not_write(
     with pytest.raises(MlflowException, match="served here for reading alone"):
         client.set_tag(owned.run, "a", "b")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "another")
-    with pytest.raises(MlflowException, match="these pages are for whoever started them"):
+    with pytest.raises(MlflowException, match="these pages need a token"):
         client.get_run(owned.run)
 
 
