@@ -106,7 +106,7 @@ def test_where_nothing_was_run_yet(tmp_path: Path) -> None:
     with served("--storage", str(tmp_path / "runs")) as pages:
         TOKENS[pages.port] = pages.token
         status, page, _ = ask(pages.port, "/")
-    assert (status, "<code>suite sweep quickstart</code> makes one" in page) == (200, True)
+    assert (status, "<code>suite sweep quickstart</code> starts one" in page) == (200, True)
     assert list(tmp_path.iterdir()) == []
 
 
