@@ -336,72 +336,77 @@ def friedman(correlation: float, methods: int, boards: int) -> dict[str, Any]:
     return {"correlation": correlation, "methods": methods, **shares}
 
 
-HEAD = """# How often what a leaderboard says is false
+HEAD = """# How often leaderboards claim something false
 
-`python benchmarks/calibration.py --output docs` writes this page: {boards:,} simulated boards of {methods} methods in each situation, the
-worst of these numbers of methods, with a Monte Carlo error of {error:.2f} points at 5 %. The margin is {margin:.0f} points, and a failed
-search costs {failure:.0f} points. The leaderboard speaks of methods that fail as often as here, or of the configurations that ran.
+```
+python benchmarks/calibration.py --output docs     # writes this page
+```
+
+A board is a simulated leaderboard of one scenario, with 3 to 10 *units* (tunings, partitions or splits). Its true differences are
+known: methods are equal, half of them are {margin:.0f} points behind, they differ by millionths, or one is far ahead. A figure is the
+percentage of {boards:,} boards with any false claim, the worst of these four cases and of {methods} methods. Its standard error is
+at most {error:.2f} points.
+
+[Leaderboards](../leaderboards.md#compare-methods-in-a-scenario) speak of *methods* whose searches fail as often as here, or of the
+*configurations* that ran. Without these words up to {strict:.1f} % of boards would claim something false: rare failures, of which
+each costs {failure:.0f} points here, may stay unseen.
 
 """
+POWER = """
+With equal spreads, a method {behind:.0f} points behind is shown to be worse on {power} % of boards with {units} units.
+"""
 FRIEDMAN = """
-How often Friedman's test calls equal methods different, by the correlation of four data sets in one family of eight:
+## Tests over data sets
+
+Friedman's test calls equal methods different in this percentage of cases, the worst of {methods} methods. There are eight families
+of data sets, and one of them has four correlated data sets. Leaderboards test families.
 
 """
 
 
 def page(document: dict[str, Any]) -> str:
-    """Return the Markdown page of the simulated error rates."""
-    methods = sorted({row["methods"] for row in document["false"]})
+    """Return the Markdown page of the simulated error rates, each the worst over the numbers of methods."""
+    rows, methods = document["false"], sorted({row["methods"] for row in document["false"]})
+    units = sorted({row["units"] for row in rows})
     head = HEAD.format(
         boards=document["boards"],
-        methods=f"{', '.join(map(str, methods[:-1]))} and {methods[-1]}",
+        methods=_listed(methods),
         error=document["monte carlo error"],
         margin=100 * MARGIN,
         failure=100 * FAILURE,
+        strict=max(row["anything"] for row in rows),
     )
-    return head + tables(document)
-
-
-def tables(document: dict[str, Any]) -> str:
-    """Return the Markdown tables: false claims and power (each the worst over the numbers of methods), and Friedman's test."""
-    units = sorted({row["units"] for row in document["false"]})
-    words = ("anything", "failing as here", "of configurations")
-    head = ["situation", "what is said", *(f"{n} units" for n in units)]
-    lines = []
-    for situation in dict.fromkeys(row["situation"] for row in document["false"]):
-        for word in words:
-            name = situation if word == words[0] else ""
-            lines.append([name, LABELS[word], *_worst(document, situation, word, units)])
-    right = f"true: a method {100 * BEHIND:.0f} points behind is marked"
-    power = [["Equal normal spreads", right, *_least(document, units)]]
-    methods = sorted({row["methods"] for row in document["friedman"]})
-    shares = ("false by family", "false by data set")
-    friedman_head = [
-        "correlation",
-        *(f"{s.removeprefix('false ')}, {k} methods" for s in shares for k in methods),
+    heads = ["situation", *(f"{claim}, {n} units" for claim in CLAIMS for n in units)]
+    lines = [
+        [situation, *(_worst(rows, situation, word, n) for word in CLAIMS.values() for n in units)]
+        for situation in dict.fromkeys(row["situation"] for row in rows)
     ]
-    by = {(row["correlation"], row["methods"]): row for row in document["friedman"]}
-    friedman_lines = [
-        [f"{c:g}", *(f"{by[c, k][share]:.1f} %" for share in shares for k in methods)]
-        for c in dict.fromkeys(row["correlation"] for row in document["friedman"])
-    ]
-    return _markdown(head, [*lines, *power]) + FRIEDMAN + _markdown(friedman_head, friedman_lines)
+    least = [min(row["power"] for row in document["power"] if row["units"] == n) for n in units]
+    power = POWER.format(
+        behind=100 * BEHIND, power=_listed([f"{p:.1f}" for p in least]), units=_listed(units)
+    )
+    shares = ("family", "data set")
+    friedman_lines = []
+    for correlation in dict.fromkeys(row["correlation"] for row in document["friedman"]):
+        alike = [row for row in document["friedman"] if row["correlation"] == correlation]
+        worst = [f"{max(row[f'false by {share}'] for row in alike):.1f}" for share in shares]
+        friedman_lines.append([f"{correlation:g}", *worst])
+    parts = [head, _markdown(heads, lines), power, FRIEDMAN.format(methods=_listed(methods))]
+    friedman_heads = ["correlation", "by families", "by data sets"]
+    return "".join(parts) + _markdown(friedman_heads, friedman_lines)
 
 
-LABELS = {
-    "anything": "false: anything, of methods",
-    "failing as here": "false: anything, of methods that fail as often as here",
-    "of configurations": "false: anything, of the configurations that ran",
-}
+CLAIMS = {"methods": "failing as here", "configurations": "of configurations"}
+"""The claims of leaderboards, by their heads in the table, and the keys of the figures."""
 
 
-def _worst(document: dict[str, Any], situation: str, word: str, units: list[int]) -> list[str]:
-    rows = [r for r in document["false"] if r["situation"] == situation]
-    return [f"{max(r[word] for r in rows if r['units'] == n):.1f} %" for n in units]
+def _worst(rows: list[dict[str, Any]], situation: str, word: str, units: int) -> str:
+    shares = [row[word] for row in rows if (row["situation"], row["units"]) == (situation, units)]
+    return f"{max(shares):.1f}"
 
 
-def _least(document: dict[str, Any], units: list[int]) -> list[str]:
-    return [f"{min(r['power'] for r in document['power'] if r['units'] == n):.1f} %" for n in units]
+def _listed(values: Sequence[object]) -> str:
+    return f"{', '.join(map(str, values[:-1]))} and {values[-1]}"
 
 
 def _markdown(head: list[str], lines: list[list[str]]) -> str:
