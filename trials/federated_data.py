@@ -48,7 +48,7 @@ def _tensors(dataset: Dataset, device: torch.device, dtype: torch.dtype) -> tupl
 
 
 class ClientTests(NamedTuple):
-    """The test samples of `clients` (k,), as mixtures of g `groups` of ids. Each row of `shares` (k, g) sums to 1."""
+    """Test samples of `clients` (k,). A client's score is its mean over g `groups` of samples, weighted by `shares` (k, g)."""
 
     clients: Array
     groups: list[Array]
@@ -192,8 +192,8 @@ class FederatedData:
 
 
 def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> FederatedData:
-    """Return the data set split into test, validation and training samples, and partition the last to clients. The
-    share `val_fraction` of samples outside the test set validates, drawn per owner where samples have owners. Raise
+    """Split a data set into test, validation and training samples, and partition the training samples to clients. The share
+    `val_fraction` of samples outside the test set is for validation, drawn per owner where samples have owners. Raise
     `UserError` if the heterogeneity level does not fit the data.
     """
     test, ids = np.flatnonzero(dataset.test), np.flatnonzero(~dataset.test)

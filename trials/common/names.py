@@ -54,7 +54,7 @@ def bounded(
 
 
 def _rule(value: Any, bounds: Mapping[str, float]) -> str:
-    """Return in words the rule that a number, or a range LOW..HIGH, breaks; "" if it is within its bounds."""
+    """Return the rule, such as "above 0", that a number or a range (LOW, HIGH) breaks; return "" if it breaks none."""
     ends = value if isinstance(value, tuple) else (value,)
     low, above, high, below = bounds.values()
     inside = (isfinite(end) and low <= end <= high and above < end < below for end in ends)
@@ -91,7 +91,7 @@ def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
 
 
 def make(kind: str, text: str, cls: type, arguments: str | None) -> Any:
-    """Return an instance of `cls` with the `arguments` of the name `text`. Raise `UserError` for a wrong argument."""
+    """Return an instance of `cls` from the text of its `arguments`. If one is wrong, raise `UserError` about `text`."""
     hints, by_name = _hints(cls), {f.name: f for f in fields(cls)}
     positional = [f.name for f in by_name.values() if not f.kw_only]
     wrong = UserError(f"{kind} {text!r}: the form is {usage(split(text)[0], cls)}")
@@ -184,7 +184,7 @@ def _show(value: Any) -> str:
 
 
 def check_recorded(where: str, name: str, value: Any, kind: Any = object) -> None:
-    """Raise `UserError` for a name that MLflow refuses, or for a value that is not of type `kind` or that JSON changes."""
+    """Raise `UserError` if MLflow refuses `name`, if `value` is not of type `kind`, or if JSON would change it."""
     accepted = isinstance(name, str) and _RECORDED.fullmatch(name) and normpath(name) == name
     if not accepted or name[0] in "/.":
         rule = "letters, digits, spaces and _ - . : / alone, and neither / nor . first"

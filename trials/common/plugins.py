@@ -69,7 +69,7 @@ def file_of(text: str) -> Path | None:
 
 
 def _sha256(text: str, content: bytes | None = None) -> str:
-    """Return the SHA-256 of `content`, by default of the named file as it is now, or of a module's name if it has no file."""
+    """Return the SHA-256 of `content`, by default the named file's as it is now (or the module's name if it has no file)."""
     if content is None:
         file = file_of(text)
         content = _source(text).encode() if file is None else file.read_bytes()
@@ -77,7 +77,7 @@ def _sha256(text: str, content: bytes | None = None) -> str:
 
 
 def hashes(*names: str) -> dict[str, str]:
-    """Return the SHA-256 of each name's third-party code: of the content that ran in this process, or else of the file."""
+    """Return, by name, the SHA-256 of third-party code, as it ran in this process or else as its file is now."""
     ran = {name: _ran.get(module_name(_source(name))) for name in filter(named, names)}
     return {name: _sha256(name, content) for name, content in ran.items()}
 
@@ -147,7 +147,7 @@ def sources(texts: Iterable[str]) -> dict[str, bytes]:
 
 
 def supply(path: str, content: bytes) -> None:
-    """Run a file's content as its module, unless that module is loaded: this machine may not have the file."""
+    """Run a file's content as its module, unless that module is loaded. This machine need not have the file itself."""
     if module_name(path) not in sys.modules:
         with contained():
             _run(path, content)

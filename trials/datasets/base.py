@@ -49,8 +49,8 @@ class Published:
     """A published file, or a folder of files with one of the `suffixes`, identified by the MD5 of its unpacked content.
 
     `path`, relative to the data root, is where the file or folder lies. Beside it a packed copy may lie instead (.gz,
-    .tar.gz, .tar.xz, or an archive named as in the `url`). A folder's `md5` is that of a text with a line `NAME MD5` for
-    each file, in order of names. If `md5` is "", none is published, and the content is checked when it is loaded.
+    .tar.gz, .tar.xz, or an archive named as in the `url`). The `md5` of a folder is computed from a text with one line
+    `NAME MD5` per file, sorted by name. If no checksum is published, `md5` is "", and content is checked when it is loaded.
     """
 
     path: str
@@ -115,7 +115,7 @@ class Published:
         return _md5("".join(lines).encode())
 
     def download(self, root: Path) -> None:
-        """Download the file or archive below the data root; raise `OSError` without a `url`, and what torchvision raises."""
+        """Download the file or archive into the data root. Raise `OSError` if it has no `url`."""
         from trials.datasets.torchvision_import import torchvision
 
         if not self.url:
@@ -194,7 +194,7 @@ def data_root(root: str | None) -> Path:
 def drawn_of_each(
     group: Array, rng: np.random.Generator, number: Callable[[Array], Array]
 ) -> Array:
-    """Return a random mask (N,) bool: of each `group` (N,) as many samples as `number` returns for the groups' sizes (g,)."""
+    """Return a mask (N,) of random samples from each `group` (N,). `number` maps group sizes (g,) to how many are drawn."""
     order = rng.permutation(len(group))
     _, k, sizes = np.unique(group[order], return_inverse=True, return_counts=True)
     nth = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # within its group

@@ -123,7 +123,7 @@ def _fedprox_sizes(seed: int, devices: int) -> Array:
 def _devices(
     stream: str, seed: int, sizes: Array, device: Callable[[np.random.Generator], Law]
 ) -> Dataset:
-    """Return the samples of devices with `sizes` (n,), of each a tenth for testing; `device(rng)` draws a device's v, W, b."""
+    """Return `sizes[k]` samples for each device k, of which a tenth are test. `device(rng)` draws a device's v, W and b."""
     parts = []
     for k, size in enumerate(sizes):
         rng = randomness.generator(stream, seed, k)

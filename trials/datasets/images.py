@@ -46,8 +46,8 @@ def standardised(images: Dataset, scale: Scale | None = None) -> Dataset:
 
 
 def on_devices(images: Dataset, parts: list[Array], stream: str, seed: int) -> Dataset:
-    """Return the images of devices, where `parts[k]` holds the indices of device k's images. x is float32 in 0..255, device
-    after device. A tenth of each device's images is test, drawn by `seed` in the named stream.
+    """Return the images in order of devices, where `parts[k]` holds the indices of device k's images. x is float32 in 0..255.
+    A tenth of each device's images is test; `stream` and `seed` decide which.
     """
     ids, test, client = np.concatenate(parts), [], []
     for k, part in enumerate(parts):
@@ -59,7 +59,7 @@ def on_devices(images: Dataset, parts: list[Array], stream: str, seed: int) -> D
 
 
 class Torchvision(DatasetFamily):
-    """A data set of images that torchvision's class `archive` decodes. A new one is a subclass and its entry in `DATASETS`."""
+    """A data set of images that torchvision's class `archive` decodes. To add one, list a subclass in `DATASETS`."""
 
     kind = "grey images"
     archive: ClassVar[str]

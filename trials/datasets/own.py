@@ -126,7 +126,7 @@ class Parquet(Own):
 
 @dataclass(frozen=True)
 class Function(Own):
-    """your own data: what a function returns (arrays, a Dataset, one table or two, two of torch), or a class of data sets
+    """your own data: a function's result (arrays, Dataset, one or two tables, two torch Datasets), or a class of data sets
 
     Examples of names are `package.module:function`, `FILE.py:function?target=y` and, for a class, `FILE.py:Class(3)`.
     """

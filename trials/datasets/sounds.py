@@ -45,8 +45,8 @@ def mfcc(clips: Tensor) -> Tensor:
 
 
 def coefficients(sounds: Iterable[Array], test: Array) -> Array:
-    """Return the MFCC (n, 1, 13, 59) float32 of sounds at 16 kHz. Each sound is cut, or padded with silence, to one second;
-    each coefficient is standardised over the training sounds. `test` (n,) marks the others.
+    """Return the MFCC (n, 1, 13, 59) float32 of sounds at 16 kHz. Each sound is cut, or padded with silence, to one second.
+    Each coefficient is standardised over the training sounds. `test` (n,) bool marks the test sounds.
     """
     batches, sounds = [], iter(sounds)
     while batch := list(islice(sounds, 256)):

@@ -101,9 +101,9 @@ def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataF
 
 
 def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
-    """Return a table's rows as samples. Numbers are standardised by the training rows, and an absent number becomes the
-    mean. A column of words becomes indicators of its words in training rows, also of "absent". Real targets are
-    standardised, too.
+    """Return a table's rows as samples. Numbers and real targets are standardised by the training rows, and an absent number
+    becomes the mean. A column of words becomes one indicator for each word in its training rows, where an absent word
+    counts as a word.
     """
     table = table.rename(columns=str)
     by_role = _named_columns(table, options)
@@ -207,7 +207,7 @@ def _test(table: pd.DataFrame, options: Options, seed: int, group: Array) -> Arr
 def _features(
     table: pd.DataFrame, test: Array, options: Options
 ) -> tuple[Array, list[tuple[str, str, str, str]]]:
-    """Return x (N, features), numbers before indicators, and for each column (name, first value, what was done, option)."""
+    """Return features x (N, p), and for each column its name, first value, what was done, and an option to change that."""
     if table.columns.empty:
         raise UserError("it has no column of features")
     decisions, numbers, words = [], [], {}
@@ -254,7 +254,7 @@ def _number_problem(column: str, x: Array, test: Array) -> str:
 
 
 def _word_problem(text: Array, categorical: bool) -> str:
-    """Return why a column, with the words `text` (n,) in training rows, may be no feature; "" if there is no doubt."""
+    """Return why the words `text` (n,) of a column are a doubtful feature, or "". They may be numbers if `categorical`."""
     levels = np.unique(text)
     # A number such as "1,234" that is read as a word would get an indicator that no other row has.
     number = next(filter(NUMBER_LIKE.fullmatch, levels), None)
@@ -267,8 +267,8 @@ def _word_problem(text: Array, categorical: bool) -> str:
 
 
 def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
-    """Return a column's numbers (N,) float64, NaN for an absent one; None if the column holds anything else than numbers.
-    For `exact` numbers, such as labels and clients, raise `UserError` where float64 could merge two of them.
+    """Return a column's numbers (N,) float64, with NaN for absent ones. Return None if the column holds other values, too.
+    If `exact`, as for labels and clients, raise `UserError` for numbers so large that float64 rounds them.
     """
     kinds = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
     if pd.api.types.infer_dtype(column, skipna=True) not in kinds:
@@ -280,8 +280,8 @@ def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
 
 
 def _words(column: pd.Series[Any], options: Options) -> Array:
-    """Return a column's words (N,), "" for an absent one; numbers become text. Raise `UserError` for other values, and for
-    words that differ by blanks, case or signs alone, unless the column is a pandas category or in the option `keep`.
+    """Return a column's words (N,), with "" for absent ones and numbers as text. Raise `UserError` for other values. Raise it
+    also if two words differ only by blanks, case or signs, except in a pandas category or a column of the option `keep`.
     """
     title, kind = str(column.name), pd.api.types.infer_dtype(column, skipna=True)
     if (clients := _numbers(column, exact=True)) is not None:

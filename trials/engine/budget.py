@@ -24,7 +24,7 @@ def selected(settings: Settings, clients: int) -> int:
 
 
 def widest(data: FederatedData, settings: Settings) -> int:
-    """Return the number of samples in the largest minibatch, which is at most the largest client."""
+    """Return the size of the largest minibatch, which is at most the largest client's number of samples."""
     size, most = settings.batch_size, int(data.sizes.max())
     return most if size == "full" else min(size, most)
 

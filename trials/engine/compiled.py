@@ -66,7 +66,7 @@ def _sgd(
     shift: Array,
     momentum: float,
 ) -> None:
-    """Take steps `first` (k,) to `last`, exclusive, in place on weights (k, C p + C). Absent arrays are (0, 0)."""
+    """Take steps `first` (k,) to `last` - 1 of each row, changing `weights` (k, C p + C) in place. Unused arrays are empty."""
     p, kind = x.shape[1], weights.dtype.type
     outputs = weights.shape[1] // (p + 1)
     size = outputs * p

@@ -169,7 +169,7 @@ class Federation:
 
     @property
     def half(self) -> int:
-        """Return half the number of clients computed at once; 0 if it cannot be halved, or has been halved before."""
+        """Return half the number of clients computed at once, to retry once if memory runs out; 0 if no retry is possible."""
         together = self.execution == "batched" and not self.halved
         return min(self.chunk or self.n, self.count) // 2 if together else 0
 
@@ -194,7 +194,7 @@ class Federation:
 
     @property
     def train_loss(self) -> float | None:
-        """Return the mean loss of the round's last training (if NaN, of its full gradients); None without either."""
+        """Return the mean loss of the round's last training (without one, of a full gradient); None if neither ran."""
         return None if self._loss is None else float(self._loss)
 
     # Selection
@@ -260,11 +260,11 @@ class Federation:
         return rows.expand(len(ids), -1).clone() if len(owners) == 1 else rows
 
     def initial_server(self) -> Tensor:
-        """Return the server's initial weights (d,): zeros, or a draw, which is also the clients' if `init` is common."""
+        """Return the server's initial weights (d,), zeros or random. If `init` is common, they are also each client's."""
         return self.initial(torch.tensor([SERVER]))[0]
 
     def client_rows(self, default: Callable[[Tensor], Tensor] | None = None) -> ClientRows:
-        """Return a table (n, d) of per-client state, 0 or `default(ids)` until written; on the host if a GPU is full."""
+        """Return a table (n, d) of client state, filled with 0 or `default(ids)`. It lies in host memory if a GPU is full."""
         size = self.n * self.d * self.dtype.itemsize
         host = size > self.tables
         self.tables -= 0 if host else size
@@ -360,7 +360,7 @@ class Federation:
         return torch.cat([start.unsqueeze(1), path], 1)
 
     def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
-        """Return weights (d,) after SGD from `start` (d,) on all clients' data, with the sample count of clients `ids`."""
+        """Train from `start` (d,) on all clients' data, on as many samples as clients `ids` would use; return weights (d,)."""
         unique, pool, pooled_id = np.unique(ids), self.data.pooled, np.array([0])
         size, m = self.settings.batch_size, len(pool.train)
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
@@ -402,7 +402,7 @@ class Federation:
         return answer["score"][restore]
 
     def clipped(self, g: Tensor) -> Tensor:
-        """Return rows g (k, d), those longer than the study's `clip_norm` scaled down to it."""
+        """Return g (k, d), where each row longer than the study's `clip_norm` is scaled down to that length."""
         return self._rule(0.0).clipped(g)
 
     def fine_tune(self, ids: Tensor, start: Tensor, lr: float, epochs: int) -> Tensor:

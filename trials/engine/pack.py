@@ -43,7 +43,7 @@ class Call:
 
 
 class Pack:
-    """Runs that take turns in one process: `run` runs them, `solver` makes their solvers, `once` shares plans."""
+    """A group of runs that take turns in one process, so that similar calls of their solvers can be computed as one."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Any] = {}

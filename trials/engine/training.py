@@ -127,7 +127,7 @@ class Optimizer:
 
     @property
     def vectors(self) -> int:
-        """Return the number of vectors (d,) that are kept of each client."""
+        """Return the number of vectors (d,) that the optimizer keeps for each client."""
         return int(self.momentum > 0)
 
     def begin(self, w: Tensor, rate: Any, memory: Memory) -> tuple[Tensor, Any]:
@@ -199,7 +199,7 @@ class Rule:
     memory: Memory | None = None
 
     def clipped(self, g: Tensor) -> Tensor:
-        """Return rows g (k, d), those longer than `clip_norm` scaled down to it."""
+        """Return g (k, d), where each row longer than `clip_norm` is scaled down to that length."""
         if self.clip_norm is None:
             return g
         return g * (self.clip_norm / g.norm(dim=1, keepdim=True)).clamp(max=1.0)
@@ -217,9 +217,9 @@ class Rule:
 class LocalTraining:
     """The local training of k rows from `start` (k, d): steps of a plan along scale g + pull w + shift.
 
-    `lr` is (k, J), or (k, 1) for all steps; None keeps the weights and only adds up the momentum. `scale` and `pull`
-    are (k, 1), `shift` is (k, d). `pull` and `shift` are None if all are 0, since 0 times infinity is not 0. After
-    `marks` (k, E) steps, ascending from 1, weights are recorded; 0 is no mark.
+    `lr` is (k, J), or (k, 1) for all steps. If it is None, steps change only the momentum, not the weights. `scale` and
+    `pull` are (k, 1), `shift` is (k, d). `pull` and `shift` are None if all are 0, since 0 times infinity is not 0.
+    Weights are recorded after `marks` (k, E) steps. The marks of a row ascend from 1; a 0 is padding.
     """
 
     start: Tensor
@@ -298,7 +298,7 @@ class Solver:
         return make(*arguments)
 
     def call(self, method: Method, *rows: Any, width: int, shared: tuple[Any, ...] = ()) -> Answer:
-        """Return a method's results on `rows` (with a row a client) and `shared`. Minibatches have `width` samples."""
+        """Return a method's results for `rows`, with a row for each client, and `shared`. `width` is the minibatch size."""
         return method(self, *rows, *shared)
 
     def joins(self, width: int, slopes: bool = True) -> bool:
@@ -315,9 +315,9 @@ class Solver:
         aligned: dict[str, Tensor],
         marks: Array | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Memory]:
-        """Return the weights (k, d) after the plan's steps by `rule` from `start` (k, d), the mean minibatch loss over
-        all steps, (), the weights after `marks` (k, E) steps each, (k, E, d), and the optimizer's state. Tensors
-        `aligned` (k, ...) reach `direction` with their rows.
+        """Train k rows from `start` (k, d) by the steps of a plan. Return their weights (k, d), the mean minibatch loss (),
+        the weights (k, E, d) after `marks` (k, E) steps, and the optimizer's state. A step's `direction` gets those rows
+        of the tensors `aligned` (k, ...) that it moves.
         """
         marks = np.zeros((len(start), 0), np.int64) if marks is None else marks
         form = affine(direction, aligned) if rule.clip_norm is None else None
@@ -428,7 +428,7 @@ class Solver:
         return move
 
     def scored(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Answer:
-        """Return `score` (k,): the first of `scores` at weights w (k, d), a weighted mean over each client's samples."""
+        """Return as `score` the first of `scores` at weights w (k, d), a weighted mean (k,) over each client's samples."""
         totals = w.new_zeros(len(w))
         for _, ids, steps in self._groups(plan):
             now, sums = w[ids], w.new_zeros(len(ids))
@@ -454,7 +454,7 @@ class Solver:
     def means(
         self, w: Tensor, ids: Array, scores: Scores, width: int = BLOCK, apart: bool = True
     ) -> Answer:
-        """Return what `evaluate` returns, in blocks of `width` samples; if `apart`, no row's bits depend on other rows."""
+        """Evaluate as `evaluate` does, in blocks of `width` samples. If `apart`, a row's bits do not depend on other rows."""
         # Without shuffling, blocks of a data set sorted by label would have one label each.
         if len(ids) > width and not self.model.one_by_one:
             ids = randomness.generator("evaluation").permutation(ids)
@@ -469,7 +469,7 @@ class Solver:
         return {metric: value / len(ids) for metric, value in total.items()}
 
     def _groups(self, plan: BatchPlan) -> Iterator[tuple[Array, Tensor, Iterator[_Step]]]:
-        """Yield each group of rows computed together, longest first: rows (a,), the same on the device, and steps."""
+        """Yield each group of rows that are computed together: row numbers (a,), the same on the device, and its steps."""
         device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
         ids, samples = to_device(order, device), to_device(plan.samples[order], device)
         weight = to_device(plan.weight[order], device, self.x.dtype)
@@ -484,7 +484,7 @@ class Solver:
     def _steps(
         self, steps: Array, widths: Array, samples: Tensor, weight: Tensor
     ) -> Iterator[_Step]:
-        """Yield the steps of a group whose rows have `steps` (a,), descending, and minibatches of `widths` (a, J)."""
+        """Yield the steps of a group. Its rows take `steps` (a,), descending, on minibatches of `widths` (a, J) samples."""
         for j in range(int(steps[0])):
             rows = slice(0, int(np.searchsorted(-steps, -j)))
             cut: Any = (0, j, slice(widths[0, j])) if self.sequential else (rows, j)

@@ -51,7 +51,7 @@ class Modifier:
         return ids
 
     def step_seconds(self, ids: Array, seed: int) -> Array | float:
-        """Return factors (k,) on the simulated seconds of each client's local step, by default one second."""
+        """Return factors (k,) that multiply each client's time for a local step, by default one simulated second."""
         return 1.0
 
     def waiting_seconds(self, ids: Array, seed: int) -> Array | float:

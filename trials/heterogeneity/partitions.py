@@ -147,8 +147,8 @@ class Labels(Partition):
         return assign_counts(y, holds * (share + (nth_holder < remainder)), rng)
 
     def held(self, stock: Array, clients: int, least: int) -> Array:
-        """Return which client holds which label, (n, C) bool. Raise `UserError` if a label has too few samples in `stock` (C,)
-        for `least` samples for each of its holders.
+        """Return which client holds which label, (n, C) bool. `stock` (C,) is the number of samples of each label. Raise
+        `UserError` if it is too small to give every holder of a label `least` samples.
         """
         if self.c > len(stock):
             raise UserError(f"the data have only {len(stock)} labels")
@@ -225,7 +225,7 @@ class GaussianSizes(Partition):
 
     @abstractmethod
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        """Yield the labels of each device, out of those `present` in the data; they are drawn only after the sizes."""
+        """Yield each device's labels, out of those `present` in the data. Labels are drawn lazily, after the sizes."""
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         present = np.flatnonzero(stocks(y))
@@ -246,8 +246,8 @@ class GaussianSizes(Partition):
 class Gaussian(GaussianSizes):
     """The partition of SAFL section V: Gaussian sizes, and `labels` random labels a device.
 
-    `labels` is a number for all devices, or LOW..HIGH for a uniform number each. Our reading: the paper's variance 100 is
-    std 10; its "at most 7 digits" is 7 for every device, or 1..7.
+    `labels` is a number for all devices, or LOW..HIGH for a uniform number each. The paper's variance of 100 is std 10.
+    The paper's "at most 7 digits" can be read as 7 for every device, our default, or as 1..7.
     """
 
     summary = "SAFL: Gaussian sizes, a few random labels (7, or 1..7); devices share samples"
@@ -300,14 +300,14 @@ def equal(samples: int, parts: int) -> Array:
 
 
 def stocks(y: Array) -> Array:
-    """Return the number of samples of each label 0, 1, ..., (C,). Raise `UserError` if the targets are no labels."""
+    """Return the number of samples (C,) of each label 0, 1, .... Raise `UserError` for targets that are not labels."""
     if y.dtype.kind not in "iu":
         raise UserError("the targets of these data are real numbers, no labels; use iid or natural")
     return np.bincount(y)
 
 
 def assign_counts(y: Array, counts: Array, rng: Rng) -> list[Array]:
-    """Return random indices into `y` for each client: `counts[k, l]` of label l for client k, `counts` (n, C)."""
+    """Return each client's random indices into `y`. For client k, `counts[k, l]` of them have label l; `counts` is (n, C)."""
     holder, ids = [], []
     for label, wanted in enumerate(counts.T):
         pool = rng.permutation(np.flatnonzero(y == label))
@@ -317,6 +317,6 @@ def assign_counts(y: Array, counts: Array, rng: Rng) -> list[Array]:
 
 
 def by_client(holder: Array, ids: Array, clients: int) -> list[Array]:
-    """Return each client's part of `ids` (N,), in their order; `holder` (N,) is the client that gets each id."""
+    """Split `ids` (N,) by client, in unchanged order. `holder` (N,) is the client that gets each id."""
     ends = np.cumsum(np.bincount(holder, minlength=clients))
     return np.split(ids[np.argsort(holder, kind="stable")], ends[:-1])

@@ -175,7 +175,7 @@ class Model:
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
         """Return `gradient_parts` of softmax(W x + b): dF/dz = weight (softmax(z) - onehot(y)), dF/dW = dz' x, dF/db =
-        sum_b dz. A single client takes autograd instead, with which tests compare this.
+        sum_b dz. This holds for k clients; a single client uses autograd.
         """
         (matrix, bias), x, label = self.views(w).values(), x.flatten(2), y.unsqueeze(-1)
         with self._precision(w):

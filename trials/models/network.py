@@ -52,7 +52,7 @@ class Network:
     def __call__(
         self, tensors: Mapping[str, Tensor], x: Tensor, purpose: str = EVALUATION
     ) -> Tensor:
-        """Return outputs (b, C) of samples x (b, *shape), or (k, b, C) of k clients', in the module's own dtype."""
+        """Return outputs (b, C) for samples x (b, *shape), or (k, b, C) for the samples x (k, b, *shape) of k clients."""
         if purpose != self._purpose:
             self.module.train(purpose == STEP)
             for norm in self._norms:
@@ -79,7 +79,7 @@ class Network:
         return outputs
 
     def constants(self, like: Tensor) -> Values:
-        """Return all parameters and buffers but the trained and running ones, in the dtype and on the device of `like`."""
+        """Return all parameters and buffers except `trained` and `tracked`, in the dtype and on the device of `like`."""
         key = like.device, like.dtype
         if key not in self._constants:
             everything = [*self.module.named_parameters(), *self.module.named_buffers()]
@@ -92,7 +92,7 @@ class Network:
 
 
 def _by_batch(norm: Any, args: tuple[Tensor, ...]) -> None:
-    """Make BatchNorm normalise by the batch, unless in evaluation or where a channel has a single value."""
+    """Make BatchNorm normalise by the batch, except in evaluation, with `frozen`, or if a channel has a single value."""
     norm.training = norm.by_batch and args[0].numel() > args[0].shape[1]
 
 
@@ -130,7 +130,7 @@ class RunningStatistics:
         self._at_work = self._clients[client]
 
     def training(self, like: Tensor) -> Values:
-        """Return the statistics that a training pass changes in place: the current client's, or a spare copy."""
+        """Return the statistics that a training pass changes: the current client's, else a copy of the server's."""
         if self._at_work is None:
             return {name: value.to(like, copy=True) for name, value in self.server.items()}
         return self._at_work
@@ -140,7 +140,7 @@ class RunningStatistics:
         return {name: value.to(like) for name, value in self.server.items()}
 
     def end(self, weights: Callable[[Tensor], Tensor]) -> None:
-        """End a round: the server's statistics become the clients' mean by `weights(ids)`, if any client has trained."""
+        """End a round. The server's statistics become the mean over clients that trained, weighted by `weights(ids)`."""
         ids = sorted(self._clients)
         if ids:
             share = weights(torch.tensor(ids)).double().cpu()

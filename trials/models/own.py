@@ -135,7 +135,7 @@ def _fitted(name: str, make: Make, shape: tuple[int, ...], classes: int, frozen:
 
 
 def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> list[Tensor]:
-    """Return outputs and gradients of a network called with weights, by default its module's, under a fixed seed."""
+    """Return a network's outputs and gradients under a fixed seed. `tensors` replace its module's weights by name."""
     trained = {name: tensors.get(name, p) for name, p in network.trained.items()}
     leaves = {name: p.detach().clone().requires_grad_() for name, p in trained.items()}
     statistics = {name: value.clone() for name, value in network.tracked.items()}

@@ -36,7 +36,7 @@ def perceptron(shape: tuple[int, ...], *widths: int) -> nn.Sequential:
 
 
 class Linear(Architecture):
-    """linear regression, W x + b: one output for a task of one number (DeFed's sine)"""
+    """linear regression, W x + b, of targets that are one number (DeFed's sine)"""
 
     linear: ClassVar[bool] = True
 
@@ -101,10 +101,10 @@ class LeNet5(Architecture):
 
 @dataclass(frozen=True)
 class LeNet5FedAgg(Architecture):
-    """LeNet-5 of FedAgg: images padded to 32x32, max-pooling, 32 second maps
+    """LeNet-5 of FedAgg: images padded to 32x32, max-pooling, 32 maps in layer 2
 
-    Conv 5x5, pool 2x2, conv 5x5, pool 2x2, 800 = 5x5x32, 120, 84, C (VII-A5). The first maps are not stated (6 as LeNet's
-    own; 16 is the other reading). 113,482 weights at 28x28x1 with 26 classes.
+    Conv 5x5, pool 2x2, conv 5x5, pool 2x2, 800 = 5x5x32, 120, 84, C (VII-A5). The number of maps in layer 1 is not
+    stated (6 is LeNet's own; 16 is the other reading). 113,482 weights at 28x28x1 with 26 classes.
     """
 
     maps: int = bounded(6, 1)
