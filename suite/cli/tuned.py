@@ -112,8 +112,8 @@ def tuned_companions(
 ) -> None:
     """Print good settings of the hyperparameters other than learning rates, as YAML.
 
-    These companions are the one or two settings of each algorithm with the best predicted accuracy on the data sets of the
-    tables. A study with `warm_start: companions:FILE` starts from them.
+    These companions are one or two settings of each algorithm that together promise the best accuracy on the data sets of
+    the tables. A study with `warm_start: companions:FILE` starts from them.
     """
     from suite.configurations.companions import FAMILIES, LEAST, Companions, measure, recorded
     from suite.yaml_files import dump
