@@ -195,8 +195,8 @@ def recorded_runs(
 def load_model(
     path: str | Path, client: int | None = None, *, model: str | Callable[..., Any] | None = None
 ) -> TrainedModel:
-    """Return a saved model as a `torch.nn.Module` from samples (b, *shape) to logits (b, C). It is the server's model,
-    or the personal model of `client`. A model of your own needs `model`, the function that makes it: no code in the folder runs.
+    """Return the server's saved model, or the personal model of `client`, as a `torch.nn.Module` from samples (b, *shape)
+    to logits (b, C). A model of your own needs `model`, the function that makes it, since code in the folder is never run.
     """
     from trials.run.saved_model import read
 
@@ -316,7 +316,7 @@ def study(
 ) -> optuna.Study:
     """Return the search of one algorithm in one scenario as an `optuna.Study`, whose values are validation scores.
 
-    `entry` is its name, as in `folb · digits · logreg · iid`. ` · t1` at the end selects a replicate of the search.
+    `entry` is a name such as `folb · digits · logreg · iid`. Append ` · t1` for the replicate `t1`, a repeated search.
     """
     from suite.results.study import study_of
 
@@ -326,8 +326,8 @@ def study(
 def status(
     sweep: str | Result | None = None, *, storage: str | Path = "runs"
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return the progress of a sweep and the best trial of each of its searches. For a study's name return a list, one
-    item for each sweep of the study, and for None a list of all sweeps. Unreadable sweeps are named on standard error.
+    """Return the progress of a sweep, with the best trial of each search. Return a list of sweeps where `sweep` is the name
+    of a study, or None (all sweeps). Such a list leaves out unreadable sweeps, which are named on standard error.
     """
     from suite.console import say
     from suite.sweeps.status import status as read

@@ -75,7 +75,7 @@ def _settings() -> Items:
 
 
 def _about(things: Mapping[str, Any], sign: str = "") -> Items:
-    """Return each thing's name and summary. The name of a class begins with `sign` and has arguments, as in `+dropout(p)`."""
+    """Return the name and summary of each item. A class's name has `sign` before it and arguments after it, as in `+dropout(p)`."""
     items = []
     for name, thing in things.items():
         has_arguments = isinstance(thing, type) and ":" not in name

@@ -37,7 +37,7 @@ class Lasting(io.FileIO):
 
 
 def outlive_terminal() -> None:
-    """Replace the standard streams, so that printing fails neither after the terminal is closed nor for unknown letters."""
+    """Let printing succeed after the terminal is closed, and escape letters that the encoding of the standard streams lacks."""
     for name in ("stdout", "stderr"):
         if hasattr(getattr(sys, name), "reconfigure"):
             getattr(sys, name).reconfigure(errors="backslashreplace")
@@ -79,8 +79,8 @@ def show_table(
     essential: int | None = None,
     title: str | None = None,
 ) -> None:
-    """Print a table that fits the terminal, and name the columns that had to be left out. The first `essential` columns
-    (default: all) stay as long as they fit with folded names.
+    """Print a table that fits the terminal, and name the columns that had to be left out, the last ones first. The first
+    `essential` columns (default: all) are shown if they fit with their names broken over lines.
     """
     from reports.terminal import fitted, left_out
 

@@ -54,7 +54,7 @@ class Command(TyperCommand):
     """A command that also takes each key of --set or --where as an option: `--rounds 5` means `--set rounds=5`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, with flags that show no type in the help, where it would look like a value to pass."""
+        """Return the parameters. The help shows no type for a flag, since a type there looks like a value to pass."""
         for param in (params := super().get_params(ctx)):
             param.metavar = "" if getattr(param, "is_flag", False) else param.metavar
         return params

@@ -67,7 +67,7 @@ def tuned_export(
 ) -> None:
     """Write tuned configurations as programs that need only PyTorch.
 
-    Of an algorithm in a scenario, only the configuration with the best validation score is written. Configurations that
+    For each algorithm in a scenario, only the configuration with the best validation score is written. Configurations that
     no program supports are left out. --where takes algorithm, dataset, model and heterogeneity, which are options, too.
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
@@ -96,7 +96,7 @@ def tuned_import(
 ) -> None:
     """Import configurations for `suite run --tuned`.
 
-    All files are checked first, and nothing is imported if one is wrong. Of an algorithm in a scenario, only the
+    All files are checked first, and nothing is imported if one is wrong. For each algorithm in a scenario, only the
     configuration with the best validation score is kept.
     """
     from suite.configurations.configuration import keep, tuned_files
@@ -110,10 +110,10 @@ def tuned_companions(
     tables: list[Path] = typer.Argument(help="Tables of trials."),
     leave_out: str | None = typer.Option(None, help="A data set: its family is left out."),
 ) -> None:
-    """Print good settings of the hyperparameters other than rates, as YAML.
+    """Print good settings of the hyperparameters other than learning rates, as YAML.
 
-    These companions lose least accuracy over the data sets of the tables. A study with `warm_start: companions:FILE`
-    starts from them.
+    These companions are one or two settings of each algorithm that together promise the best accuracy on the data sets of
+    the tables. A study with `warm_start: companions:FILE` starts from them.
     """
     from suite.configurations.companions import FAMILIES, LEAST, Companions, measure, recorded
     from suite.yaml_files import dump
@@ -131,7 +131,7 @@ def tuned_companions(
 
 
 def matching(names: dict[str, str], storage: Path, tracking_uri: str | None) -> "TunedList":
-    """Return the tuned configurations with these names (keys: `SCENARIO`). Raise `UserError` where there are none."""
+    """Return the tuned configurations that match `names` (keys such as `dataset`). Raise `UserError` if there are none."""
     say(READING)
     if tuned := api.tuned(**names, storage=storage, tracking_uri=tracking_uri):
         return tuned

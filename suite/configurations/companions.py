@@ -46,7 +46,7 @@ Array = npt.NDArray[Any]
 
 
 class Companion(Written):
-    """A setting, and the points of accuracy that it `loses` against the best setting, at the best rate of the first companion."""
+    """A setting of hyperparameters other than rates, and the percentage points of accuracy that it `loses` to the best, on average."""
 
     params: dict[str, Any]
     loses: float
@@ -92,12 +92,12 @@ class RecordedScenario:
         self.best = [others(cls, params[i]) for i in top]
 
     def curves(self, settings: Sequence[Mapping[str, Any]]) -> Array:
-        """Return the predicted accuracy of each setting at each of `rates`, of shape (settings, rates)."""
+        """Return predicted accuracies of shape (settings, rates): of each setting at each learning rate of the scenario's grid."""
         points = [self._point({**each, "lr": rate}) for each in settings for rate in self.rates]
         return np.asarray(self.forest.predict(points)).reshape(len(settings), RATES)
 
     def _point(self, params: Mapping[str, Any]) -> list[float]:
-        """Return the searched hyperparameters as numbers: the share of a range, the index of a choice, or -1 for a missing value."""
+        """Return the searched hyperparameters as numbers: the position in a range (0 to 1), the index of a choice, -1 if missing."""
         ranges = self.cls.ranges()
         values = existing({**self.cls.configured({}).__dict__, **params}, ranges)
         point: list[float] = []
@@ -117,8 +117,8 @@ class RecordedScenario:
 def recorded(
     tables: Sequence[Path], names: Collection[str] = algorithms.ALGORITHMS
 ) -> dict[str, list[RecordedScenario]]:
-    """Return for each algorithm in `names` the scenarios with at least `LEAST` search trials, from files of tables. Only
-    classification counts. Raise `UserError` for a file that is not a table of trials.
+    """Return by algorithm the scenarios with at least `LEAST` search trials of classification in these files. `names`
+    selects the algorithms. Raise `UserError` for a file that is not a table of trials.
     """
     import pandas as pd
 
@@ -154,13 +154,13 @@ def measure(
 
 
 def _measured(cls: type[Algorithm], scenarios: Sequence[RecordedScenario]) -> Measurement:
-    """Return the two companions of an algorithm, as the module describes."""
+    """Return the one or two companions of an algorithm, chosen by the mean predicted loss of accuracy over data set families."""
     import pandas as pd
 
     families = [*map(attrgetter("family"), scenarios)]
 
     def mean(losses: Array) -> Array:
-        """Average losses (scenarios, settings) within and then over families, to shape (settings,)."""
+        """Average losses (scenarios, settings) over the scenarios of each family, then over families, to shape (settings,)."""
         return pd.DataFrame(losses).groupby(families).mean().mean().to_numpy()
 
     settings = [others(cls, cls.configured({}).params())]
@@ -198,8 +198,8 @@ def read(path: str) -> Companions:
 
 
 def starts(entries: Sequence[Entry], warm_start: str) -> dict[str, list[InitialConfiguration]]:
-    """Return the companions of each entry, by its id, as configurations to start from. `warm_start` is the study's value.
-    Under `companions`, all entries of a scenario start without companions if one of its algorithms has none.
+    """Return by entry id the companions from which a search starts. `warm_start` is `companions` or `some-companions`, with
+    or without `:FILE`. With `companions`, a scenario in which some algorithm has no companions gets none.
     """
     kind, _, path = warm_start.partition(":")
     measured = read(path).algorithms

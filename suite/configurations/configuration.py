@@ -48,8 +48,8 @@ class Tuned(Written):
 
     @property
     def path(self) -> Path:
-        """Return its path below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml. A name that contains a
-        path is shortened to the path's end and a hash of the whole name.
+        """Return the path of the configuration's file below a folder: dataset/heterogeneity/model/algorithm.yaml. A name
+        that contains a slash becomes its last part and a hash of the whole name.
         """
         parts = []
         for name in (self.dataset, self.heterogeneity, self.model, self.algorithm):
@@ -72,8 +72,8 @@ class Tuned(Written):
 
     @property
     def loss(self) -> float:
-        """Return the validation score, negated where larger is better, or inf without one. Test scores are never used here:
-        a run that starts from the best configuration would have seen its test data.
+        """Return the validation score, negated where larger is better, or inf if it is missing or not finite. Test scores
+        must not decide which configuration is best, since that would bias the test of later runs.
         """
         value = self.score("val")
         return math.inf if value is None or not math.isfinite(value) else -self.task.sign * value
@@ -83,7 +83,7 @@ class Tuned(Written):
         return canonical(self.algorithm, self.params, self.scenario, self.settings, seed)
 
     def refuse_changed(self, source: str) -> None:
-        """Raise `UserError` if third-party code that it was tuned with has changed since. `source` names it in the message."""
+        """Raise `UserError` if third-party code has changed since the configuration was tuned. The message begins with `source`."""
         plugins.refuse_changed(self.provenance.get("code", {}), source)
 
     def text(self) -> str:
@@ -110,7 +110,7 @@ def parse(text: str, source: str) -> Tuned:
 
 
 def read(path: Path) -> Tuned:
-    """Return the configuration in a tuned or hand-written file. Raise `UserError` if it is unreadable, or as `parse`."""
+    """Return the configuration in a tuned or hand-written file. Raise `UserError` if the file is unreadable or has faults."""
     return parse(read_text(path, "configuration"), str(path))
 
 
@@ -124,8 +124,8 @@ def tuned_files(source: Path) -> list[Tuned]:
 
 
 def keep(configurations: Sequence[Tuned], folder: Path) -> list[Path]:
-    """Write configurations below a folder, all or none, and return the paths written. Of several with the same path, the
-    one with the best validation score is kept, and a file in the folder counts as one of them.
+    """Write configurations below a folder, all or none, and return the paths written. For each path only the configuration
+    with the best validation score is kept, be it a new one or the one in the folder.
 
     Raise `UserError` if a configuration cannot be run with the algorithms and the code of this machine.
     """

@@ -63,7 +63,7 @@ _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR
 
 
 class Cluster:
-    """A connected cluster, and how many trials with these resources it holds. `shared` is true if others may use it too."""
+    """A connected cluster for trials that need certain `resources`. `shared` is true if others may use the cluster, too."""
 
     def __init__(self, resources: Resources) -> None:
         self.resources, self.shared = resources, resources.joins
@@ -82,8 +82,8 @@ class Cluster:
         return max(1, self._slots)
 
     def refuse(self, memory: Mapping[str, int]) -> None:
-        """Raise `UserError` if a trial of some entry, which needs `memory[name]` bytes, fits on no node. Accept any need on a
-        shared cluster with `max_concurrent`, since larger nodes may join it.
+        """Raise `UserError` if no node is large enough for a trial of some entry. `memory` has a trial's bytes by the
+        entry's name. Do nothing on a shared cluster with `max_concurrent`, since larger nodes may join it.
         """
         if self.shared and self.resources.max_concurrent is not None:
             return
@@ -258,8 +258,8 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
-    """Connect to a cluster. If this process started it and one of its processes dies, halt the run by `control`. Ray would end
-    this process, perhaps silently, within seconds of the death of a raylet and a minute of that of a gcs_server.
+    """Connect to a cluster. If this process started the cluster, halt the run by `control` when a process of the cluster
+    dies. Ray would otherwise end this process soon, and perhaps without a message.
     """
     ends, ended = threading.Event(), threading.Event()
 

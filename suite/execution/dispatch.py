@@ -57,11 +57,11 @@ class TrialSource(Protocol):
 
 @dataclass
 class Hooks:
-    """Functions that the driver calls. Each may raise `HaltedError` to end the run, which `control` can end, too.
+    """Functions that the driver calls. A hook ends the run by `HaltedError`, and other code ends it by `control`.
 
-    `asked` is called when a trial is handed out (true: it is new), `ended` when it ends, and `reported` after each report.
-    `died` is called when a trial's process dies: `again` is true if the trial continues from its checkpoint, and false if it
-    waits until the sweep is resumed. `began` gets the name of a trial's process. `waits` gets what all trials wait for, or "".
+    `asked` is called when a trial is handed out, with true if the trial is new. `ended` is called when a trial ends,
+    `reported` after each report, and `died` when a trial's process dies. `died` gets true if the trial continues from its
+    checkpoint. `began` gets the name of a trial's process, and `waits` what all trials wait for, or "".
     """
 
     asked: Callable[[TrialRequest, bool], None]
@@ -77,10 +77,10 @@ class Hooks:
 class ExecutionPlan:
     """Trials to run until their source is exhausted, or `hooks.control` ends the run.
 
-    `data` has the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Ray Tune's own files.
-    `checkpoints` is the path or URI of a folder that all nodes reach. `scheduler` stops search trials of `entries` early;
-    `ended` has the results of earlier sessions. By entry id, `memory` estimates the bytes of a process, and `packs` has the
-    most trials in a process (default 1). `alone` allows trials to run in this process if only one runs at a time.
+    `data` has data sets by `TrialSpec.dataset_key`, and the driver may empty it. `folder` is for Ray Tune's files. All
+    nodes reach the folder `checkpoints` (a path or URI). `scheduler` names the rule that stops search trials of `entries`
+    early, and `ended` has results of earlier sessions. By entry id, `memory` has the estimated bytes of a process, and
+    `packs` the most trials in one (default 1). `alone` allows trials to run in this process if only one runs at a time.
     """
 
     source: TrialSource
@@ -99,8 +99,8 @@ class ExecutionPlan:
 
 @dataclass
 class Trial:
-    """A trial that was handed out and has not finished. `outcome` has the reports of its process, which began at `began`
-    (monotonic seconds; None: not yet). `seconds` is the time of earlier processes, and `deaths` the rounds where they died.
+    """A trial that was handed out and has not finished. Its process began at the monotonic time `began` (None: not yet),
+    and its reports are in `outcome`. Earlier processes took `seconds` in all, and died after the rounds in `deaths`.
     """
 
     request: TrialRequest
@@ -112,7 +112,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """A request that waits for a process: its trial, the most trials in a process, and a key that trials of one process share."""
+    """A requested trial that waits for a process. At most `size` trials, all of the same `kind`, can share a process."""
 
     request: TrialRequest
     spec: TrialSpec
@@ -121,10 +121,10 @@ class Waiting:
 
 
 class Dispatch:
-    """The dispatcher of a plan's trials. It hands out packs (trials that share a process) and takes their reports and ends.
+    """The dispatcher of a plan's trials. It hands out packs (trials that share a process), and records their results.
 
-    `packs` has the ids of the unfinished trials of each process, by its name. An exception in a hook halts the run; if it is
-    no `HaltedError`, it becomes the `fault`.
+    `packs` has the ids of each process's unfinished trials, by the process's name. An exception in a hook halts the run.
+    Unless it is a `HaltedError`, it becomes the `fault`.
     """
 
     def __init__(self, plan: ExecutionPlan, cluster: Cluster) -> None:
@@ -190,7 +190,7 @@ class Dispatch:
             self._call(draw)
 
     def _wait(self, request: TrialRequest) -> Waiting:
-        """Return a waiting request with the most trials in its process: 1 if it starts again or may be stopped early."""
+        """Return a `Waiting` for a request. Its trial will run alone if it has started before or may be stopped early."""
         # A trial that failed may be the reason why its process died. Stopping a trial early ends its process.
         alone = request.trial_id in self._trials or self.schedulers.stops(request)
         size = 1 if alone else self.plan.packs.get(request.entry_id, 1)
@@ -231,7 +231,7 @@ class Dispatch:
         return stops
 
     def reported(self, process: str, reports: Mapping[str, TrialResult]) -> None:
-        """Take new reports of a process, by trial id. A report whose status is not `running` ends its trial."""
+        """Record new reports of a process, by trial id. A report whose status is not `running` ends its trial."""
         for trial_id, news in reports.items():
             trial = self._trials[trial_id]
             trial.outcome.add(news)
@@ -241,14 +241,14 @@ class Dispatch:
                 self._end(trial)
 
     def stopped(self, process: str, error: str = "") -> None:
-        """Take the end of a process. Its unfinished trials have failed if there is an `error`, else they were stopped early."""
+        """Record that a process has ended. Its unfinished trials failed if there is an `error`, and were stopped early otherwise."""
         for trial in self._unfinished(process):
             trial.outcome.status = Status.FAILED if error else Status.PRUNED
             trial.outcome.error = shortened(error)
             self._end(trial)
 
     def died(self, process: str, reason: str) -> None:
-        """Take the death of a process. Its trials begin again from their checkpoints after a pause, until `DEATHS` deaths in a row."""
+        """Record that a process died. Its trials start again from their checkpoints, but not after `DEATHS` deaths without progress."""
         for trial in self._unfinished(process):
             if trial.began is None:  # the process has not started, which does not count as a death
                 say(f"no process starts for trial {trial.request.trial_id}: {reason[:300]}")
@@ -283,7 +283,7 @@ class Dispatch:
             Checkpoint(f"{self.plan.checkpoints}/{request.trial_id}.pt").delete()
 
     def look(self) -> None:
-        """Request trials ahead. If none has run on a shared cluster for `PATIENCE` seconds, report what trials wait for."""
+        """Request trials for the next packs. If no trial has run on a shared cluster for `PATIENCE` seconds, report why."""
         if self._waiting:
             self._draw(AHEAD * self._waiting[0].size)
         handed_out = [self._trials[name] for pack in self.packs.values() for name in pack]

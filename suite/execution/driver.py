@@ -89,7 +89,7 @@ class DispatchClient:
 
 
 class PackSearcher(DispatchClient, Searcher):
-    """Tune's searcher, which hands out the trials of each new process. It ignores results, since Tune keeps the last one from it."""
+    """Tune's searcher, which hands out the trials of each new process. It ignores results, since Tune does not pass on the last one."""
 
     def suggest(self, trial_id: str) -> Any:
         """Return Tune's configuration of the next process, None if none can begin now, or `FINISHED` after the last one."""
@@ -106,10 +106,10 @@ class PackSearcher(DispatchClient, Searcher):
 
 
 class PackStopper(DispatchClient, tune.Stopper):
-    """Tune's stopper. It stops a trial that is behind, which is alone in its process, and all trials when the run ends."""
+    """Tune's stopper. It stops a trial that scores worse than others of its entry, and all trials when the run ends."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Return whether to stop a process after this result, because its only trial is behind others of its entry."""
+        """Return whether to stop a process after this result, because its only trial scores worse than others of its entry."""
         return any(self.dispatch.prunes(*report) for report in result[REPORTS].items())
 
     def stop_all(self) -> bool:
@@ -118,10 +118,10 @@ class PackStopper(DispatchClient, tune.Stopper):
 
 
 class PackCallback(DispatchClient, tune.Callback):
-    """Tune's callback, which takes the reports and ends of processes, except those that `stop_all` has stopped."""
+    """Tune's callback, which tells the dispatcher when processes begin, report and end."""
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Request trials ahead, and report what trials wait for."""
+        """Let the dispatcher request further trials, and report what trials wait for."""
         self.dispatch.look()
 
     def on_trial_start(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
@@ -131,17 +131,17 @@ class PackCallback(DispatchClient, tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: Any, trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        """Take the reports of a process, and empty Tune's result: Tune would keep it, and statistics of all its numbers."""
+        """Pass the reports of a process to the dispatcher, and empty Tune's result, which would otherwise stay in memory."""
         self.dispatch.reported(trial.trial_id, result.pop(REPORTS))
         for name in result.keys() - {"done"}:
             del result[name]
 
     def on_trial_complete(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
-        """Take the end of a process, whose unfinished trials were stopped early."""
+        """Tell the dispatcher that a process has ended, so that its unfinished trials count as stopped early."""
         self.dispatch.stopped(trial.trial_id)
 
     def on_trial_error(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
-        """Take the failure of a process: an exception in the code of its trials, or else its death."""
+        """Tell the dispatcher that a process died, or that the code of its trials raised an exception."""
         try:  # Tune has pickled the exception
             error = cloudpickle.loads(Path(str(trial.pickled_error_file)).read_bytes())
         except Exception:

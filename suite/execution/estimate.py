@@ -29,7 +29,7 @@ class Estimates:
         self._sizes: dict[str, tuple[Footprint, int]] = {}
 
     def size(self, entry: Entry) -> tuple[Footprint, int]:
-        """Return the footprint of an entry's trial, with `memory_per_trial` if that is set, and the most such trials in a process."""
+        """Return the estimated footprint of an entry's trial, and how many such trials may share a process."""
         if entry.id not in self._sizes:
             spec, resources = self._default(entry), self.resources
             data = self._partition(spec)
@@ -52,7 +52,7 @@ class Estimates:
         return self._sizes[entry.id]
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:
-        """Return the memory in bytes of a process that runs as many trials of an entry as it may, by entry id."""
+        """Return by entry id the memory in bytes of a process that runs as many trials of the entry as allowed."""
         memory = {}
         for entry in entries:
             need, pack = self.size(entry)
@@ -61,7 +61,7 @@ class Estimates:
         return memory
 
     def packs(self, entries: Iterable[Entry]) -> dict[str, int]:
-        """Return the most trials of each entry that share a process, by entry id."""
+        """Return by entry id how many trials of the entry may share a process."""
         return {entry.id: self.size(entry)[1] for entry in entries}
 
     def plan(self, entries: list[Entry], calibrate: bool) -> dict[str, Any]:

@@ -67,9 +67,9 @@ class PaperMethod(Layer):
 class TableRow(Shared):
     """One experiment: data set, model, level of heterogeneity, and the printed `numbers[metric][method]`.
 
-    A number may be a bound such as `"> 50"`, or vague such as `"~ 99.7"`; null says that the target was never reached. `not_run`
-    is the reason why a row is never run. `same_as` is the TABLE/ROW of the same experiment elsewhere in the paper; numbers and
-    statements that both rows have count only there.
+    A number may be a bound such as `"> 50"`, vague such as `"~ 99.7"`, or null if the paper says that a target was never
+    reached. `not_run` is the reason why the row is never run. `same_as` names another row, as TABLE/ROW, with the same
+    experiment. Numbers and statements that both rows have count only in that one.
     """
 
     dataset: str | None = None
@@ -82,7 +82,7 @@ class TableRow(Shared):
 
 
 class PaperTable(Shared):
-    """A table or figure of a paper: its methods, rows and claims. Its rows that were not run would take about `gpu_hours`."""
+    """A table or figure of a paper: its methods, rows and claims. `gpu_hours` estimates the time of the rows that were not run."""
 
     source: str
     about: str
@@ -106,7 +106,7 @@ class Paper(Shared):
         return self.tables[table].rows[row].not_run or self.tables[table].not_run or ""
 
     def same(self, row: TableRow) -> tuple[PaperTable, TableRow] | None:
-        """Return the table and row to which the row's `same_as` refers; None without one."""
+        """Return the table and row to which `same_as` of a row refers, or None if the row has no `same_as`."""
         if row.same_as is None:
             return None
         table, _, name = row.same_as.partition("/")
@@ -184,7 +184,7 @@ class Configured:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A row of a table with all its methods, ready to run. `open` names keys that `--set` may change although they are not chosen."""
+    """A row of a table with all its methods, ready to run. `--set` may change the keys in `open`, which the paper leaves open."""
 
     paper: str
     table: str
@@ -198,7 +198,7 @@ class Experiment:
         return f"{self.paper}/{self.table}/{self.row}"
 
     def is_ours(self, method: str, key: str) -> bool:
-        """Return whether `--set` may change a key for a method: its value is chosen, or is not decided and open or `SEEDED`."""
+        """Return whether `--set` may change a method's value of a key, because the suite chose it or the paper leaves it open."""
         decision = self.methods[method].decisions.get(key)
         return key in (*self.open, *SEEDED) if decision is None else decision.why is not None
 
@@ -255,7 +255,7 @@ def selected(path: str | None) -> list[tuple[str, str, str]]:
 
 
 def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | None:
-    """Return a row as an experiment, None if it is never run; raise `UserError` with all faults of the row."""
+    """Return a row as an experiment, or None if the row is never run. Raise `UserError` with all faults of the row."""
     if paper.reason_not_run(table, row):
         return None
     content, table_row, name = paper.tables[table], paper.tables[table].rows[row], Path(name).stem
@@ -282,7 +282,7 @@ def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | No
 def _configured(
     faults: Faults, levels: tuple[Paper, PaperTable, TableRow], method: str, scenario: Scenario
 ) -> Configured | None:
-    """Return a method of a row with the values of all layers, None for an unknown algorithm; add its faults to `faults`."""
+    """Return a method of a row with the values of all layers, or None if its algorithm is unknown. Add its faults to `faults`."""
     paper, content, table_row = levels
     column = content.methods[method]
     algorithm = column.algorithm or method
@@ -318,9 +318,9 @@ def _configured(
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
-    """Return the rows with the values of `--set` in place of chosen ones; values that a paper states stay. A key is KEY, or
-    METHOD.KEY for one method. A new value may make further hyperparameters exist, which must be set as well. Raises
-    `UserError` for a key that no row leaves open, and for impossible values.
+    """Return the rows with the values of `--set` instead of those that the suite chose. Values that the paper states stay.
+    A key is KEY for all methods, or METHOD.KEY for one. Raise `UserError` for a key that may not change, for an impossible
+    value, or if new values require further ones.
     """
     columns = [(row, method, c) for row in rows for method, c in row.methods.items()]
     for key in other if rows else ():
@@ -356,8 +356,8 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
 
 
 def _with(configured: Configured, key: str, value: Any) -> Configured:
-    """Return the method with a new value, or a list of values to search; unchanged if it has no such key. Raises `UserError`
-    for an empty list, or an unknown data set, model or level of heterogeneity.
+    """Return the method with a new value of a key, or with a list of values to search. A method that lacks the key stays as
+    it is. Raise `UserError` for an empty list, or an unknown data set, model or level of heterogeneity.
     """
     if key in PLACE:
         value = SPELLING[key](str(value))

@@ -31,7 +31,7 @@ VERSIONS = ("version", "torch_version", "git_commit")  # tags of a run: which co
 
 @dataclass(frozen=True)
 class Plan:
-    """A row to run: its jobs by (method, number of the variant, seed), their `rounds`, and the paper's (`planned`)."""
+    """A row to run: its jobs by (method, variant number, seed). Each runs for `rounds` rounds, where the paper has `planned` rounds."""
 
     experiment: Experiment
     metrics: Sequence[Metric]
@@ -86,8 +86,8 @@ def plans(
     data_root: str | None,
     other: Mapping[str, Any],
 ) -> Iterator[tuple[tuple[str, str, str], Plan | None, str]]:
-    """Yield ((paper, table, row), plan, reason) for each row of `PAPER[/TABLE[/ROW]]` (None: of all shipped papers). The plan
-    is None if the row is never run, or if its data are not on disk; then there is a reason.
+    """Yield ((paper, table, row), plan, reason) for each row of `PAPER[/TABLE[/ROW]]`, or of all shipped papers for None.
+    If the row is never run or its data are not on disk, the plan is None and the reason says why.
     """
     places = selected(path)
     experiments = [experiment(read_paper(place[0]), *place) for place in places]
@@ -195,9 +195,9 @@ def _row(
 def _best_of(
     plan: Plan, method: str, done: Mapping[str, Done]
 ) -> tuple[int, dict[int, ClaimRun]] | None:
-    """Return the number of a method's best variant and its ended runs by seed; None if no run of the method has ended. The
-    best variant has the best mean of the row's first metric, the first of several equal ones. Reproductions have no
-    validation data, so a run counts as diverged if its test loss is not finite.
+    """Return the number of a method's best variant, and that variant's ended runs by seed, or None if no run of the method
+    has ended. The best variant has the best mean of the row's first metric. A run counts as diverged if its test loss is
+    not finite, since reproductions have no validation data.
     """
     variants: dict[int, dict[int, ClaimRun]] = {}
     for (owner, number, seed), job in plan.jobs.items():
@@ -221,7 +221,7 @@ def _best_of(
 def _settings(
     methods: Mapping[str, Configured], best: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return all stated and chosen values, one entry for those that all methods share, and the best of the searched values."""
+    """Return the stated and chosen values, then the best of the searched ones. A value that all methods share is listed once."""
     settings = []
     for key in dict.fromkeys(chain.from_iterable(c.decisions for c in methods.values())):
         decisions = {m: c.decisions[key] for m, c in methods.items() if key in c.decisions}

@@ -42,8 +42,8 @@ def read_documents(folder: Path) -> dict[str, Reproduction]:
 
 def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
     """Return the summaries of all shipped papers, or of one (its name or YAML file), from the documents in a folder. If
-    several documents judge a number or statement, one without `--set` counts first, then one with the paper's rounds, then
-    the one with most seeds. Raises `UserError` if the folder has no documents or a damaged one.
+    several documents judge a number or statement, prefer one without `--set`, then one with all rounds of the paper, then
+    the one with most seeds. Raise `UserError` if the folder has no documents or a damaged one.
     """
     written, summaries = read_documents(folder), []
     for name in [path] if path else paper_names():
@@ -73,8 +73,8 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
 def _entries(
     paper: Paper, table: str, row: str, judged: Mapping[Address, tuple[Judged, JudgedRow]]
 ) -> Iterator[JudgedEntry]:
-    """Yield the numbers and statements of a row with their verdicts. One that the row shares with the row `same_as` counts
-    there; here it is yielded only if this row has chosen settings and was run.
+    """Yield the numbers and statements of a row with their verdicts. Those that the row `same_as` has, too, count in that
+    row, and are yielded only if this row has chosen settings and was run.
     """
     content, at = paper.tables[table], paper.tables[table].rows[row]
     same, never = paper.same(at), paper.reason_not_run(table, row)
@@ -108,7 +108,7 @@ def _entries(
 
 
 def _facts(table: PaperTable, row: TableRow) -> dict[Address, Any]:
-    """Return a row's printed numbers by (metric, method), and by statement the reason why no run can judge it ("" if a run can)."""
+    """Return a row's numbers by (metric, method), and by statement the reason why no run can judge it, or "" if a run can."""
     facts: dict[Address, Any] = {}
     for name, column in row.numbers.items():
         for method, number in column.items():

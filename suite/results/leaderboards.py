@@ -55,8 +55,8 @@ Curve = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """The choice of final runs to compare (`where`: values by column), and of the metric, its target, and the cost at which
-    runs are compared (`at`). Raises `UserError` for unknown names.
+    """The final runs to compare (`where`: values by column), the metric, and the cost at which runs are compared (`at`),
+    such as rounds. `target` is a test score to reach. Raises `UserError` for unknown names.
     """
 
     where: Mapping[str, Any] = field(default_factory=dict)
@@ -180,7 +180,7 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
 
 
 def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
-    """Return a final run's row with the columns that leaderboards compare (`COMPARED`), and its costs until the target."""
+    """Return a final run's row with the columns that leaderboards compare, such as the costs until the target was reached."""
     task, settings = run["metric"], json.loads(run["settings"])
     named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
     end = {"worst_clients": "worst10", "client_spread": "spread"}.get(query.metric, query.metric)
@@ -210,8 +210,8 @@ def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
 
 
 def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> tuple[float, Curve]:
-    """Return a run's score, and its curve as pairs of cost and value; at equal rounds the curve is empty. A lost run has the
-    score of the untrained model and no curve. Raise `UserError` if the metric was not recorded.
+    """Return a run's score, and its curve as pairs of cost and value. The curve is empty if runs are compared at equal
+    rounds. A lost run has the score of the untrained model and no curve. Raise `UserError` if the metric was not recorded.
     """
     columns = {name, *COSTS[query.at]}
     evaluations = [entry for entry in history if columns & entry.keys()]
@@ -235,7 +235,7 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
 
 
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
-    """Return the provisional ranks of entries in unfinished scenarios, by best validation score. References come last."""
+    """Return the provisional ranks of entries in unfinished scenarios, by best validation score. Reference algorithms get no rank."""
     groups = defaultdict[Ongoing, list[tuple[float, Standing]]](list)
     for row in each(entries):
         study, sign = tables.facts[row.sweep].study, TASKS[row.metric].sign

@@ -126,7 +126,7 @@ def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
 
 
 def study_of(table: TrialTable, name: str) -> optuna.Study:
-    """Return the Optuna study of an entry by its name, or of its replicate `t1` by NAME · t1. Raise `UserError` for other names."""
+    """Return the Optuna study of the entry `name`, or of its replicate `t1` for `ENTRY · t1`. Raise `UserError` for other names."""
     searches = {search.name: search for search in searches_of(table)}
     if name not in searches:
         raise unknown(f"entry of sweep {table.facts.name}", name, searches)

@@ -95,14 +95,14 @@ History = list[dict[str, float]]
 
 
 def curve_columns(metric: str, pooled: str) -> dict[str, str]:
-    """Return the metric behind each column of curves, for trials ranked by `metric`. Names of metrics over clients contain `pooled`."""
+    """Return the metric in each column of curves, such as `test_accuracy` in `test` for trials that are ranked by accuracy."""
     ends = {f"test_{end}": f"test_{pooled}_{end}" for end in CLIENTS}
     named = {"val": f"val_{metric}", "test": f"test_{metric}", **ends}
     return {name: named.get(name, name.removesuffix("_curve")) for name in CURVES}
 
 
 class EntryFacts(BaseModel, extra="forbid", frozen=True):
-    """Facts about an entry. When the sweep ends, `row` is the MLflow run of its leaderboard row, and `tuned` its tuned file's text."""
+    """An entry of a sweep. After the sweep, `row` is the MLflow run of its leaderboard row, and `tuned` the text of its tuned file."""
 
     id: str
     name: str
@@ -120,8 +120,8 @@ class EntryFacts(BaseModel, extra="forbid", frozen=True):
 
 
 class TableFacts(BaseModel, extra="forbid", frozen=True):
-    """Facts about a whole sweep. `cut` says how a deadline shortened the search. `code` has the SHA-256 of third-party code by
-    name. `looks` has the final runs per entry at earlier rankings. `journal` is the length of the journal in bytes.
+    """Facts about a sweep. `cut` says how a deadline shortened the search. `code` has the SHA-256 of third-party code by
+    name. `looks` counts the final runs per entry at each earlier ranking. `journal` is the journal's size in bytes.
     """
 
     format: int = FORMAT
@@ -255,8 +255,8 @@ class Tables:
 
     @cached_property
     def entries(self) -> pd.DataFrame:
-        """Return a row per entry, in the order of studies, with its `EntryFacts` in `facts`, the address of its leaderboard row
-        in MLflow in `page`, and its number of final runs in `finals`. `going` is true while the sweep is unfinished and an
+        """Return a row per entry, in the order of studies. `facts` has its `EntryFacts`, `page` the address of its
+        leaderboard row in MLflow, and `finals` its number of final runs. `going` is true if the sweep is unfinished, and an
         entry of the same scenario lacks final runs.
         """
         import pandas as pd
@@ -289,7 +289,7 @@ class Tables:
 
     @cached_property
     def searches(self) -> dict[Key, pd.DataFrame]:
-        """Return the search and confirming trials of each entry that has any, with the columns `SEARCHED`, sorted by number."""
+        """Return the search trials and confirming runs of each entry, by (sweep, entry id), sorted by replicate and number."""
         rows = self.frame(SEARCHED, SEARCHES)
         ordered = rows.sort_values(["replicate", "number", "kind", "trial_id"])
         return {(str(s), str(e)): trials for (s, e), trials in ordered.groupby(KEYS)}

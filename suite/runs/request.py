@@ -29,8 +29,8 @@ DEFAULTS = {"algorithm": "fedavg", **Scenario("digits", "logreg", "iid").names()
 
 @dataclass(frozen=True)
 class Request:
-    """A request for a run. `base` is the content of a configuration file, or {}. `names` (algorithm, dataset, model and
-    heterogeneity) that are not None replace those in `base`, and `values` its hyperparameters and settings.
+    """A request for a run. `base` is the content of a configuration file, or {}. `names` that are not None replace its
+    algorithm, dataset, model or heterogeneity. `values` replace its hyperparameters and settings.
     """
 
     base: Mapping[str, Any]

@@ -97,8 +97,8 @@ class Finished:
         tracking_uri: str | None = None,
         model: Path | None = None,
     ) -> str:
-        """Record the run in the MLflow experiment `runs`, with the files of the saved `model` in a folder, if given. Return the
-        MLflow run's id. Raise `UserError` if the store cannot be written.
+        """Record the run in the MLflow experiment `runs`, and return the id of the MLflow run. `model` is the folder of a
+        saved model to record as well. Raise `UserError` if the store cannot be written.
         """
         from suite.tracking.store import Store
 
@@ -134,8 +134,8 @@ def execute(
     memory: float | None = None,
     halved: dict[str, int] | None = None,
 ) -> Finished:
-    """Run a specification to its end in this process. `memory` is the budget in bytes for clients computed at once. To repeat a
-    run, `halved` has the round from which fewer clients were computed at once.
+    """Run a specification to its end in this process. `memory` is the budget in bytes for clients computed at once.
+    `halved` repeats a run that lacked memory: from its `round` on, at most `chunk` clients were computed at once.
     """
     started = time.perf_counter()
 
@@ -213,9 +213,8 @@ class Replay(NamedTuple):
 
 
 def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvaluation) -> Replay:
-    """Repeat a recorded run with its execution and chunk, and compare its metrics at each recorded round. Every bit must agree.
-    On another device a value v may differ by up to `ROUNDING` times max(1, |v|). Raise `UserError` if third-party code has
-    changed.
+    """Repeat a recorded run in the same way, and compare its metrics at each recorded round. Every bit must agree, but on
+    another device values may differ by rounding errors. Raise `UserError` if third-party code has changed.
     """
     spec, ran = recorded.spec, recorded.ran
     plugins.refuse_changed(ran.get("code", {}), recorded.name)

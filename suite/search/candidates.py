@@ -35,8 +35,8 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def shared_draw(number: int, scenario: Sequence[str], seeds: Sequence[int]) -> float:
-    """Return u_k = frac(u_0 + k / golden ratio) for draw k = `number` in a scenario: the share of its range at which the
-    learning rate lies. u_0 is drawn by `seeds`, the study's seed and the integers of the replicate.
+    """Return the position in its range, from 0 to 1, of the learning rate in draw k = `number`: frac(u_0 + k / golden
+    ratio). `scenario` and `seeds` (the study's seed and the integers of the replicate) determine u_0.
     """
     first = randomness.uniform("opening", zlib.crc32("|".join(scenario).encode()), *seeds)[0]
     return float((first + number * GOLDEN) % 1)
@@ -163,7 +163,7 @@ class EntrySearch:
 
     @property
     def modelled(self) -> int:
-        """The largest number of configurations that the sampler can choose by results."""
+        """The largest number of search trials whose configurations can depend on earlier results."""
         if self.line is not None:
             return max(0, self.budget - len(self.starts))
         first = first_modelled(self.sampler, self.lag)
@@ -211,8 +211,8 @@ class EntrySearch:
         self._chosen = None
 
     def replay(self, requests: Iterable[TrialRequest]) -> None:
-        """Restore the requests of a journal, whose results `ends` has already. Where a person deleted a trial from the
-        journal, it runs again, and the sampler then gets its result and those of later trials.
+        """Restore the requests of a journal, whose results are in `ends` already. A trial without a result runs again, and
+        the sampler gets the results of later trials after that.
         """
         for request in requests:
             if request.kind in REPEATS:
@@ -224,8 +224,8 @@ class EntrySearch:
             self.proposer.add(index, request.params)
 
     def forget(self, request: TrialRequest) -> bool:
-        """Drop an unfinished confirming or final run that is not due, because a sweep that grew searches again or has
-        another winner. Return whether it was dropped.
+        """Drop an unfinished confirming or final run that is no longer due, since the extended sweep searches again or has
+        another winner. Return whether the run was dropped.
         """
         if request.kind not in REPEATS or (not self.searching and request in self._due()):
             return False
@@ -262,8 +262,8 @@ class EntrySearch:
         return confirms + self.current_finals if confirmed else confirms
 
     def _choose(self) -> tuple[list[int], int | None]:
-        """Return the numbers of the best search trials, which the study may confirm, and that of the winner among them.
-        The winner ranks best by its search trial and its confirming runs together. It is None while no trial can be ranked.
+        """Return the numbers of the best search trials, and that of the winner, or None while no trial can be ranked. The
+        winner ranks best by its search trial and its confirming runs together.
         """
         if self._chosen is None:
             ends = [self.ends.get(request.trial_id) for request in self.requests]
@@ -274,8 +274,8 @@ class EntrySearch:
         return self._chosen
 
     def _ranked(self, results: dict[int, list[ValidationResult]]) -> list[int]:
-        """Return the numbers of configurations whose runs all finished or diverged, best first. They are sorted by divergence,
-        the largest excess over a constraint, the mean score over seeds, and their number.
+        """Return the numbers of configurations whose runs all finished or diverged, best first. Those that diverged come
+        last. The others are sorted by their largest excess over a constraint, then by mean score.
         """
         keys: list[tuple[bool, float, float, int]] = []
         for index, ends in results.items():

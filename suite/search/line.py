@@ -50,7 +50,7 @@ class RateLine:
         return {k: v for k, v in params.items() if k != RATE and k not in self.further}
 
     def opening(self) -> list[dict[str, Any]]:
-        """Return the configurations to try before any result: the first setting, at the study's rate and in the widest gaps around it."""
+        """Return the opening configurations: the first setting, at the study's learning rate and at others spread over its range."""
         spec, default = self.space.ranges[RATE], self.space.default_values[RATE]
         scores: dict[float, Score] = {spec.share(default): None}
         opening = [{**self.settings[0], RATE: default}]
@@ -78,7 +78,7 @@ class RateLine:
         return self._halved(RATE, self.settings[0], ended)
 
     def _halved(self, name: str, params: Mapping[str, Any], ended: Ended) -> dict[str, Any]:
-        """Return `params` with its rate `name` in the most promising gap between trials that differ in this rate only."""
+        """Return `params` with a new value of its rate `name`, in the most promising gap between trials that differ in it only."""
         spec = self.space.ranges[name]
         scores: dict[float, Score] = {}
         for tried, score in ended:
@@ -92,9 +92,9 @@ def _score(trial: tuple[Mapping[str, Any], Score]) -> float:
 
 
 def middle(scores: Mapping[float, Score]) -> float:
-    """Return the middle of the most promising gap between the tried shares of a range in [0, 1], or between them and its ends.
+    """Return the middle of the most promising gap in [0, 1]. Gaps lie between the keys of `scores`, and at both ends.
 
-    A gap promises the mean score of its tried ends, plus `SLOPE` times the spread of all scores times its width.
+    A gap promises the mean score of its tried ends, plus `SLOPE` times its width times the spread of all scores.
     """
     valid = sorted(score for score in scores.values() if score is not None) or [0.0]
     # A failed or diverged trial counts as the worst one: how bad it was says nothing.

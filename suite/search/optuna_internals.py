@@ -25,7 +25,7 @@ def report(
 
 
 def forget_notes(study: optuna.Study, number: int) -> None:
-    """Delete a sampler's notes on a running trial. TPE and GP note hyperparameters that the trial may not have, and use
-    these notes in the next suggestion, but no replayed journal restores them.
+    """Delete a sampler's notes on a running trial. TPE and GP use notes in their next suggestion, which would then differ
+    after a restart, since a replayed journal does not restore notes.
     """
     study.get_trials(deepcopy=False)[number].system_attrs.clear()

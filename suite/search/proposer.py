@@ -29,7 +29,7 @@ warnings.filterwarnings("ignore", category=ExperimentalWarning)
 
 
 class Proposer:
-    """The Optuna study of one search, with the score's `direction`. The integers `words` and a trial's number seed its sampler."""
+    """The Optuna study of one search, with the `direction` of its scores. The integers `words` seed its samplers."""
 
     def __init__(
         self, sampler: Sampler, space: Space, direction: Direction, words: tuple[int, ...]

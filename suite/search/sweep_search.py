@@ -53,9 +53,9 @@ class SweepSearch:
         self._turn = 0
 
     def replay(self, requests: list[TrialRequest], ends: Mapping[str, ValidationResult]) -> None:
-        """Restore the search from the requests and results of a journal. Of several requests for a trial the last counts.
+        """Restore the search from the requests and results of a journal.
 
-        Unfinished trials run again. Confirming and final runs do so only if they are still due, since the sweep may have grown.
+        Unfinished trials run again, except confirming and final runs that a sweep no longer needs since it has grown.
         """
         by_search: dict[str, list[TrialRequest]] = defaultdict(list)
         for request in requests:

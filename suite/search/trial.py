@@ -30,8 +30,8 @@ class InitialConfiguration:
 class TrialRequest:
     """A request for a search trial, or for a confirming or final run that repeats one with another seed.
 
-    `index` counts search trials, and the repetitions of one trial, from 0. `replicate` is a name as in
-    `suite.studies.replicates`. `source` is the id of the repeated trial, or the origin of a warm configuration.
+    `index` is the number, from 0, of a search trial or of a repetition of one trial. `replicate` is a replicate's name,
+    such as `v1d1t2`. `source` is the id of the repeated trial, or the origin of a warm configuration.
     """
 
     trial_id: str
