@@ -45,7 +45,7 @@ class Deadline:
         self._first, self._later = dict[str, list[float]](), dict[str, list[float]]()
 
     def took(self, entry: str, outcome: TrialResult) -> None:
-        """Take the duration of an ended trial into account, by the id of its entry."""
+        """Add the duration of an ended trial to the measurements of its entry, whose id is `entry`."""
         now = time.monotonic()
         self._begun = min(self._begun, now - outcome.seconds)
         self._busy += outcome.seconds
@@ -83,7 +83,7 @@ class Deadline:
 
 
 class Progress:
-    """A display of a sweep's progress, as `look` returns it. `waiting` says what records wait for, `cluster` what trials wait for."""
+    """A display of the progress that `look` returns, with the reasons why records (`waiting`) or trials (`cluster`) have to wait."""
 
     def __init__(self, look: Callable[[], Mapping[str, Any]]) -> None:
         self.look = look

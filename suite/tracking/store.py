@@ -209,7 +209,7 @@ class Store:
 
     def sweeps(self, name: str | None = None) -> list[Record]:
         """Return the runs of all sweeps that have a table, or of the sweeps with this name, oldest first. Skip runs of another
-        format with a message. With a name, raise `FormatError` for them.
+        format with a message, or raise `FormatError` for such a run if `name` is given.
         """
         readable = []
         for run in self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'"):

@@ -87,7 +87,7 @@ class FedAgg(FedAvg):
 
 def mean_fields(ids: Tensor, path: Tensor, g: Tensor, fed: Federation) -> tuple[Tensor, Tensor]:
     """Return the means phi1 (L, d) of gradients `g` (k, L, d) at epoch starts, and phi2 (L + 1, d) of epoch ends `path`
-    (k, L + 1, d). Clients send all of these but the start, which the server has, and receive the means.
+    (k, L + 1, d). Count the communication: clients send `g` and `path` without the start, and receive the means.
     """
     phi1, phi2 = fed.upload(ids, g).mean(0), path.mean(0)
     fed.upload(ids, path[:, 1:])
