@@ -167,7 +167,7 @@ class Guard:
 
 
 def is_ours(name: str) -> bool:
-    """Return whether a request's host is an IP address or a name of this machine. In DNS rebinding it is neither."""
+    """Return whether a request's host is an IP address or a name of this machine. An attack by DNS rebinding uses another name."""
     with suppress(ValueError):
         return bool(ipaddress.ip_address(name.strip("[]")))
     return name.lower() in NAMES

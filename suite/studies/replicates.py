@@ -46,7 +46,7 @@ class Replicate:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The integers that seed a sampler, besides the study's seed and the entry, or () for the first replicate."""
+        """The integers that seed a sampler together with the study's seed and the entry, or () for the first replicate."""
         return (self.split, self.partition, self.tuning) if self.name else ()
 
     @property

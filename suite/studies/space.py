@@ -115,8 +115,8 @@ class Space:
         costs: Collection[str] = (),
     ) -> "Space":
         """Return the algorithm's space, overridden by `search`, whose keys are `lr` (of every algorithm that has it),
-        `batch_size` (a setting), or `fedprox.mu` (of one algorithm, which takes precedence). `costs` are those that the
-        study bounds. Raise `UserError` for an invalid range or default, or for a range that needs a bound on a cost.
+        `batch_size` (a setting), or `fedprox.mu` (of one algorithm, which takes precedence). `costs` names those that
+        the study bounds. Raise `UserError` for an invalid range or default, or for a range that needs a bound on a cost.
         """
         defaults = dict(algorithm.configured({}).__dict__)
         ranges = {

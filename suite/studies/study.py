@@ -80,7 +80,7 @@ class Study(Written):
     """A study: algorithms, scenarios (data set, model, level), and how each algorithm is searched in each scenario.
 
     In each scenario an algorithm has `trials` search trials with run seed `seed`, and `seeds` final runs with run seeds
-    `seed + 1, seed + 2, ...`. Each of `tunings` x `partitions` x `splits` replicates repeats this with its own winner.
+    `seed + 1, seed + 2, ...`. This is done in each of `tunings` x `partitions` x `splits` replicates, each with its own winner.
     `search` overrides ranges by keys such as `lr` (of all algorithms), `fedprox.mu` (of one) or `batch_size` (a setting).
     `target` is a test score, for "rounds to target". `margin` is the largest difference of scores that does not matter.
     `pack` is the most trials that one process computes together, which changes no result. docs/search.md has the details.
@@ -144,8 +144,8 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
 
 
 def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Study:
-    """Return the study with this content and these overrides. Where the overrides remove an algorithm, its own ranges are
-    removed, too. Raise one `UserError` with every fault in the study's form.
+    """Return the study with this content and these overrides. The ranges of algorithms that the overrides
+    remove are left out. Raise one `UserError` with every fault in the study's form.
     """
     changed = override(content, overrides)
     names, ranges = content.get("algorithms"), changed.get("search")

@@ -32,8 +32,8 @@ class Deadline:
     """The end of a sweep, `minutes` from now. At `at` (monotonic clock, seconds) running trials are ended. At least `slots`
     trials run at once, more if several share a process.
 
-    Trials that begin before any trial has ended also start workers and compile code. They serve as a measure only until a
-    later trial has ended.
+    Trials that begin before any trial has ended also start workers and compile code. Their durations are used only until
+    a later trial has ended.
     """
 
     def __init__(self, minutes: float, slots: int) -> None:

@@ -52,8 +52,8 @@ def table_of(
     **facts: Any,
 ) -> TrialTable:
     """Return the table of a sweep: the rows of its last written table, and new rows of trials that ended since then.
-    `finals` are the ids of the final runs that repeat current best trials. `facts` are those that the journal lacks: the
-    time of the end, and the ids in MLflow.
+    `finals` are the ids of the final runs that repeat current best trials. `facts` has what the journal lacks: the time
+    of the end, and the ids in MLflow.
     """
     begun, before = state.begun, earlier(paths)
     assert begun is not None
@@ -199,9 +199,9 @@ def _finite(value: float | None) -> float | None:
 def open_tables(
     storage: Path, tracking_uri: str | None = None, names: Sequence[str] = ()
 ) -> Tables:
-    """Return the tables with these names, or all tables if there are no names. A name is the path of a Parquet file, or it is
-    a sweep or a study on the tracking server, or else in the folder `storage`. Raise `UserError` for an unknown name and for a
-    named sweep that cannot be read. Skip any other unreadable sweep with a message.
+    """Return the tables with these names, or all tables if there are no names. A name is the path of a Parquet file, or the
+    name of a sweep or study on the tracking server (if there is none, in the folder `storage`). Raise `UserError` for an
+    unknown name and for a named sweep that cannot be read. Skip any other unreadable sweep with a message.
     """
     if files := [name for name in names if name.endswith(".parquet")]:
         if len(files) < len(names):

@@ -70,9 +70,9 @@ def checks(
     models: Sequence[str] | None = None,
     **how: Any,
 ) -> Iterator[CheckFinding]:
-    """Yield the findings on an algorithm with the hyperparameters `params`, on each of `models`. With `reduces_to`, also check
-    that it equals that algorithm, bit for bit if `exact`. Pass `how` to `Checked`. Raise `UserError` for an unknown name or
-    a wrong value.
+    """Yield the findings on an algorithm with the hyperparameters `params`, on each of `models`. Also check
+    that its results equal those of the algorithm `reduces_to`, if given, bit for bit if `exact`. Pass `how` to `Checked`.
+    Raise `UserError` for an unknown name or a wrong value.
     """
     # Wrong arguments are an error of the caller, not a finding.
     canonical(name, dict(params), Scenario("digits", "logreg", LEVEL), Settings(), 0)

@@ -55,8 +55,8 @@ def check_dataset(name: str, root: str | None = None) -> str:
 
 
 def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
-    """Check a heterogeneity level, which is a partition with or without modifiers: every client has samples of its own, and
-    a second call with the same seed gives equal results.
+    """Check a heterogeneity level (a partition with or without modifiers) for each number of `clients`: every client has
+    samples of its own, and a second call with the same seed gives equal results.
     """
     level = heterogeneity.parse(text)
     again = heterogeneity.parse(level.name).name

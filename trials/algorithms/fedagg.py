@@ -68,7 +68,7 @@ class FedAgg(FedAvg):
         return self.aggregate(state, ids, start, path[:, -1], fed)
 
     def rates(self, path: Tensor, g: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
-        """Return step sizes eta_{i,l} (k, L) from epoch ends `path` (k, L + 1, d), gradients (k, L, d) and their means."""
+        """Return step sizes eta_{i,l} (k, L) from epoch ends `path` (k, L + 1, d), gradients `g` (k, L, d) and their means."""
         c = (1 - self.alpha) / self.alpha
         # In reversed order, cumsum adds up all later epoch ends.
         v = (path - phi2)[:, 1:].flip(1).cumsum(1).flip(1)

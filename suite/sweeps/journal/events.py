@@ -63,7 +63,7 @@ class Begun(_Event):
 
 
 class Requested(_Event):
-    """A trial was handed out. A retry after a failure has no such event."""
+    """The search gave out a new trial to be run. A retry after a failure has no such event."""
 
     event: Literal["request"] = "request"
     request: TrialRequest

@@ -49,7 +49,7 @@ class SweepPaths:
         return begun(self.journal)
 
     def state(self) -> SweepState:
-        """Return the state that results from the journal, or a new one without a journal. Raise `UserError` if it is damaged."""
+        """Return the state that the journal records, or a new state without a journal. Raise `UserError` for a damaged journal."""
         return SweepState().read(self.journal) if self.begun else SweepState()
 
     def checkpoint_folder(self, sweep_id: str) -> str:
