@@ -94,8 +94,8 @@ AT_ONCE = 4
 
 
 def ui(storage: Path, tracking_uri: str | None, door: socket.socket, token: str) -> None:
-    """Serve the pages on a socket until SIGINT or SIGTERM, to requests with the token. MLflow gets the paths that neither
-    the sweeps nor Optuna's dashboard use, since its clients expect it at the root. The pages of a tracking server are linked.
+    """Serve all pages on the socket `door` to requests with the token, until SIGINT or SIGTERM. MLflow's clients expect MLflow at
+    the root, so MLflow gets all paths that no other page uses. The pages of a tracking server are only linked.
     """
     elsewhere = pages_at(tracking_uri) if is_server(tracking_uri or "") else ""
     dashboard = Dashboard(storage)
@@ -167,7 +167,7 @@ class Guard:
 
 
 def is_ours(name: str) -> bool:
-    """Return whether a request's host is an IP address or a name of this machine. In DNS rebinding it is neither."""
+    """Return whether a request's host is an IP address or a name of this machine. An attack by DNS rebinding uses another name."""
     with suppress(ValueError):
         return bool(ipaddress.ip_address(name.strip("[]")))
     return name.lower() in NAMES
@@ -210,7 +210,7 @@ def mlflow(storage: Path, tracking_uri: str | None) -> ASGIApp:
 
 
 class Fresh:
-    """A cached result of the function `make`, which is computed again once it is too old."""
+    """A cache for the result of the function `make`, which is called again once the result is too old."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make, self._lock, self._next = make, threading.Lock(), 0.0

@@ -28,7 +28,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """The dumper for that loader: it quotes texts such as "1e-3", which the loader would read as numbers."""
+    """The dumper for files that `_Loader` reads. It quotes texts such as "1e-3", which `_Loader` would read as numbers."""
 
 
 EXPONENT = re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$")
@@ -83,7 +83,7 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def refuse_foreign(paths: Iterable[Path], *signs: str) -> None:
-    """Raise `UserError` if one of the files exists, is not empty, and contains none of `signs`: the suite did not write it."""
+    """Raise `UserError` if a file has content but none of `signs`, the texts that mark files written by the suite."""
     for path in paths:
         with writing(path):
             content = path.read_bytes() if path.is_file() else b""
@@ -93,7 +93,7 @@ def refuse_foreign(paths: Iterable[Path], *signs: str) -> None:
 
 
 def write_files(files: Mapping[Path, bytes], *signs: str) -> None:
-    """Write contents by path, unless a file is not the suite's own (`refuse_foreign`). Raise `UserError` then, or if writing fails."""
+    """Write contents by path. Raise `UserError` if `refuse_foreign` refuses one of the files, or if writing fails."""
     refuse_foreign(files, *signs)
     for path, content in files.items():
         with writing(path):

@@ -31,7 +31,7 @@ State = dict[str, Any]  # tensors and `ClientRows` by name
 
 
 class Devices(NamedTuple):
-    """Models (k, d) of k devices; their score is the mean of their scores with `weights` (k,), which sum to 1."""
+    """Models (k, d) of k devices. They are scored together by the mean of the devices' scores with `weights` (k,), which sum to 1."""
 
     models: Tensor
     weights: Tensor

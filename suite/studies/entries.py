@@ -62,13 +62,13 @@ class Entry:
 
     @property
     def unscored(self) -> bool:
-        """Whether clients keep models that the score ignores: the algorithm's class overrides `personal` but not `scored`."""
+        """Whether clients keep models of their own that the score ignores, since `personal` returns them and `scored` does not."""
         owner = next(cls for cls in self._cls.__mro__ if "personal" in vars(cls))
         ignored = owner is not Algorithm and "scored" not in vars(owner)
         return ignored and self.settings.metric != "personal"
 
     def reference(self, params: Mapping[str, Any] | None = None) -> bool:
-        """Return whether a configuration (default: the default one) has no rank: a reference, or outside its paper's assumptions."""
+        """Return whether a configuration (default: the default one) is not ranked, as a reference or outside its paper's assumptions."""
         unranked = self._cls.reference and self._cls.ranked_under != self.settings.metric
         return unranked or bool(self.outside(params))
 
@@ -93,19 +93,19 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """The short name of the algorithm, which for a third party's is its class name."""
+        """The short name of the algorithm, or the class name of a third party's algorithm."""
         return algorithms.label(self.algorithm)
 
     @property
     def stops(self) -> tuple[int, ...]:
-        """The rounds at which early stopping decides: gap, 3 gap, 9 gap, ..., with the rounds between evaluations as gap."""
+        """The rounds at which early stopping decides: g, 3 g, 9 g, ..., where g is the number of rounds between two evaluations."""
         gap, rounds = self.settings.evaluation_gap, self.settings.rounds
         return tuple(itertools.takewhile(lambda r: r < rounds, (gap * 3**k for k in range(64))))
 
     def spec(
         self, params: Mapping[str, Any], seed: int, partition_seed: int = 0, split: int = 0
     ) -> TrialSpec:
-        """Return the trial of a configuration. Its `params` may also name settings. `split` is added to the data seed."""
+        """Return the trial of a configuration `params`, which may also contain settings. `split` is added to the data seed."""
         hyperparameters = only(params, self._cls.ranges())
         settings = self.settings.model_dump() | without(params, hyperparameters)
         settings["partition_seed"] = partition_seed
@@ -120,7 +120,7 @@ class Entry:
 
 
 def make_entries(study: Study, source: str) -> list[Entry]:
-    """Return an entry for each combination of data set, model, level and algorithm. Raise one `UserError` with every fault."""
+    """Return an entry for each combination of data set, model, level and algorithm. Raise one `UserError` with all faults."""
     faults = Faults(source)
     if study.settings.val_fraction == 0:
         faults.add("settings.val_fraction", 0, "must be above 0: a search needs validation data")
@@ -148,7 +148,7 @@ def make_entries(study: Study, source: str) -> list[Entry]:
 
 
 def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> Entry:
-    """Return an entry with the configurations that papers publish, and the defaults that they imply within its space."""
+    """Return the entry, with the configurations published for its scenario, and the papers' defaults that lie in its space."""
     name = algorithms.canonical(algorithm)
     stated = space_file(name)
     implied: dict[str, Any] = {}

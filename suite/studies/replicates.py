@@ -40,18 +40,18 @@ class Replicate:
 
     @property
     def name(self) -> str:
-        """The name, such as `v1d1t2` for split 1, partition 1, tuning 2. Numbers 0 are left out, so the first one is ""."""
+        """The name, such as `v1d1t2` for split 1, partition 1, tuning 2. Parts with number 0 are left out."""
         parts = (("v", self.split), ("d", self.partition), ("t", self.tuning))
         return "".join(f"{letter}{level}" for letter, level in parts if level)
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The integers that seed a sampler, besides the study's seed and the entry, or () for the first replicate."""
+        """The integers that seed a sampler together with the study's seed and the entry, or () for the first replicate."""
         return (self.split, self.partition, self.tuning) if self.name else ()
 
     @property
     def seed(self) -> int:
-        """The distance of its run seeds from those of the first replicate."""
+        """The number that is added to the run seeds of the first replicate to get those of this one."""
         return (
             self.tuning * TUNING_SEEDS + self.partition * PARTITION_SEEDS + self.split * SPLIT_SEEDS
         )
@@ -67,7 +67,7 @@ def replicates(tunings: int, partitions: int, splits: int) -> list[Replicate]:
 
 
 def replicates_of(study: Mapping[str, Any]) -> int:
-    """Return the number of replicates of each entry. `study` is plain data, in which a factor of 1 is left out."""
+    """Return the number of replicates of each entry: tunings x partitions x splits. A key that `study` lacks counts as 1."""
     return prod(int(study.get(factor, 1)) for factor in ("tunings", "partitions", "splits"))
 
 

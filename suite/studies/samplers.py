@@ -27,7 +27,7 @@ STARTUP = 5
 
 @dataclass(frozen=True)
 class Sampler:
-    """A sampler: the function that makes Optuna's object from a seed, once for each suggestion, and facts for the search."""
+    """A kind of sampler. `make` returns Optuna's sampler for a seed, and is called anew for each suggestion."""
 
     make: Callable[[int], "BaseSampler"]
     summary: str
@@ -53,7 +53,7 @@ class Sampler:
 
 
 def _tpe(seed: int, multivariate: bool = True) -> "BaseSampler":
-    """Return TPE. The multivariate one models hyperparameters jointly, in a group for each set that exists together."""
+    """Return TPE. The multivariate form models those hyperparameters jointly that occur in the same configurations."""
     return samplers.TPESampler(
         seed=seed,
         n_startup_trials=STARTUP,
@@ -113,13 +113,13 @@ OWN_SUMMARY = "any sampler of Optuna's that a function of a seed returns"
 
 
 def full_name(name: str) -> str:
-    """Return a sampler's name, in which the path of a file is absolute. The file's code does not run."""
+    """Return a sampler's name. If it contains the path of a file, make the path absolute, without running the file's code."""
     path, _, function = name.rpartition(":")
     return f"{resolved(path, 'sampler file')}:{function}" if path.endswith(".py") else name
 
 
 def find_sampler(name: str) -> Sampler:
-    """Return the sampler with a name in `SAMPLERS`, or of a function `FILE.py:make`. Raise `UserError` where there is none."""
+    """Return the sampler of this name in `SAMPLERS`, or of a function `FILE.py:make`. Raise `UserError` if there is none."""
     if name in SAMPLERS:
         return SAMPLERS[name]
     path, _, function = full_name(name).rpartition(":")
@@ -138,7 +138,7 @@ def find_sampler(name: str) -> Sampler:
 def first_modelled(sampler: Sampler, lag: int) -> int | None:
     """Return the number, from 1, of the first trial that earlier results can shape, or None for a sampler that never learns.
 
-    Trial n is suggested from the results of trials 1 to n - lag. Failed trials do not count and delay this trial.
+    Trial n is suggested from the results of trials 1 to n - lag. The number assumes that no trial fails.
     """
     return None if sampler.startup is None else lag + sampler.startup
 

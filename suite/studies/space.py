@@ -34,7 +34,7 @@ Finite = Annotated[float, Number, Field(allow_inf_nan=False)]
 
 
 class RangeSpec(Written):
-    """A range as a study writes it. Missing fields keep their values in the range that it overrides."""
+    """A range as a study writes it, which overrides another range. A missing field keeps the value in that range."""
 
     default: Any = None
     low: Finite | None = None
@@ -62,8 +62,8 @@ class RangeSpec(Written):
 
 
 class Stated(Written):
-    """Hyperparameters that a paper states or implies: values in `params`, and shares of the study's rounds in `of_rounds`.
-    They hold for the named data sets (with or without arguments) and models. An empty list names all.
+    """The hyperparameters that a paper states or implies for the listed data sets (with or without arguments) and models.
+    An empty list means all of them. The numbers in `of_rounds` are multiplied by the study's rounds.
     """
 
     params: dict[str, Any] = {}
@@ -80,8 +80,8 @@ class Stated(Written):
 
 
 class SpaceFile(Written):
-    """The content of `search_spaces/<algorithm>.yaml`: published configurations, and defaults that papers imply. The first
-    of these defaults that matches a scenario counts there.
+    """The content of `search_spaces/<algorithm>.yaml`: published configurations, and defaults that papers imply. A
+    scenario takes the first of these defaults that matches it.
     """
 
     defaults: list[Stated] = []
@@ -115,8 +115,8 @@ class Space:
         costs: Collection[str] = (),
     ) -> "Space":
         """Return the algorithm's space, overridden by `search`, whose keys are `lr` (of every algorithm that has it),
-        `batch_size` (a setting), or `fedprox.mu` (of one algorithm, which takes precedence). `costs` are those that the
-        study bounds. Raise `UserError` for an invalid range or default, or for a range that needs a bound on a cost.
+        `batch_size` (a setting), or `fedprox.mu` (of one algorithm, which takes precedence). `costs` names those that
+        the study bounds. Raise `UserError` for an invalid range or default, or for a range that needs a bound on a cost.
         """
         defaults = dict(algorithm.configured({}).__dict__)
         ranges = {
@@ -163,11 +163,11 @@ class Space:
         return sorted(self.ranges, key=depth)
 
     def default(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the default configuration, with the values of `overrides`. Conditional names without their condition are left out."""
+        """Return the default configuration with the values of `overrides`, without hyperparameters whose condition does not hold."""
         return existing({**self.default_values, **(overrides or {})}, self.ranges)
 
     def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
-        """Return a configuration from Optuna's sampler, which suggests a conditional name only where the name exists."""
+        """Return a configuration suggested by Optuna's sampler, without hyperparameters whose condition does not hold."""
         values: dict[str, Any] = {}
         suggests = trial.suggest_categorical, trial.suggest_int, trial.suggest_float
         for name in self.ordered:
@@ -225,7 +225,7 @@ class Space:
 
 
 def _for_optuna(spec: Range, choice: Any, whole: Any, real: Any) -> Any:
-    """Call `choice`, `whole` or `real`, whichever fits the range, with the arguments of Optuna's functions."""
+    """Call `choice`, `whole` or `real`, whichever fits the range, with its choices or bounds. Return the result."""
     if spec.choices is not None:
         return choice(spec.choices)
     low, high = spec.ends

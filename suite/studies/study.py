@@ -79,9 +79,9 @@ class Confirm(Written):
 class Study(Written):
     """A study: algorithms, scenarios (data set, model, level), and how each algorithm is searched in each scenario.
 
-    Each pair has `trials` search trials with run seed `seed`, and `seeds` final runs with `seed + 1, seed + 2, ...`. It is
-    searched again in each of `tunings` x `partitions` x `splits` replicates, with a winner and final runs of its own.
-    `search` overrides ranges: `lr` those of all algorithms, `fedprox.mu` that of one. `batch_size` searches a setting.
+    In each scenario an algorithm has `trials` search trials with run seed `seed`, and `seeds` final runs with run seeds
+    `seed + 1, seed + 2, ...`. This is done in each of `tunings` x `partitions` x `splits` replicates, each with its own winner.
+    `search` overrides ranges by keys such as `lr` (of all algorithms), `fedprox.mu` (of one) or `batch_size` (a setting).
     `target` is a test score, for "rounds to target". `margin` is the largest difference of scores that does not matter.
     `pack` is the most trials that one process computes together, which changes no result. docs/search.md has the details.
     """
@@ -144,8 +144,8 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
 
 
 def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Study:
-    """Return the study with this content and these overrides. Where the overrides remove an algorithm, its own ranges are
-    removed, too. Raise one `UserError` with every fault in the study's form.
+    """Return the study with this content and these overrides. The ranges of algorithms that the overrides
+    remove are left out. Raise one `UserError` with every fault in the study's form.
     """
     changed = override(content, overrides)
     names, ranges = content.get("algorithms"), changed.get("search")
@@ -161,8 +161,8 @@ def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source
 
 
 def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a study's content with new values. The key `settings.rounds` means `rounds` inside `settings`. A new range
-    keeps the old values that it lacks, but choices replace an interval, and an interval replaces choices.
+    """Return a study's content with new values. The key `settings.rounds` means `rounds` inside `settings`. Within a
+    range only the new keys are replaced, but choices replace an interval, and an interval replaces choices.
     """
     changed = dict(content)
     for key, value in overrides.items():
@@ -181,8 +181,8 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
 
 
 def small(study: Study) -> dict[str, Any]:
-    """Return overrides with which a study takes seconds: few trials and rounds, and 4 clients that train in every round. Under
-    `natural` the data determine the clients, and the study's participation stays.
+    """Return overrides with which a study takes seconds: few trials and rounds, and 4 clients that train in every round. With
+    the level `natural`, the data set determines the clients, and the study's participation stays.
     """
     levels = map(heterogeneity.parse, study.heterogeneity)
     natural = any(isinstance(level.partition, Natural) for level in levels)

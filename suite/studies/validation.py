@@ -102,7 +102,7 @@ def rule(fault: Mapping[str, Any]) -> str:
 
 
 def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
-    """Return the broken rule of a pydantic error. For an unknown key it names the key that was probably meant."""
+    """Return the rule that a pydantic error reports as broken. For an unknown key, suggest the key that was probably meant."""
     if fault["type"] != "extra_forbidden":
         return rule(fault)
     owner: Any = model

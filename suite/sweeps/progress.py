@@ -32,8 +32,8 @@ class Deadline:
     """The end of a sweep, `minutes` from now. At `at` (monotonic clock, seconds) running trials are ended. At least `slots`
     trials run at once, more if several share a process.
 
-    Trials that begin before any trial has ended also start workers and compile code. They serve as a measure only until a
-    later trial has ended.
+    Trials that begin before any trial has ended also start workers and compile code. Their durations are used only until
+    a later trial has ended.
     """
 
     def __init__(self, minutes: float, slots: int) -> None:
@@ -45,7 +45,7 @@ class Deadline:
         self._first, self._later = dict[str, list[float]](), dict[str, list[float]]()
 
     def took(self, entry: str, outcome: TrialResult) -> None:
-        """Take the duration of an ended trial into account, by the id of its entry."""
+        """Add the duration of an ended trial to the measurements of its entry, whose id is `entry`."""
         now = time.monotonic()
         self._begun = min(self._begun, now - outcome.seconds)
         self._busy += outcome.seconds
@@ -83,7 +83,7 @@ class Deadline:
 
 
 class Progress:
-    """A display of a sweep's progress, as `look` returns it. `waiting` says what records wait for, `cluster` what trials wait for."""
+    """A display of the progress that `look` returns, with the reasons why records (`waiting`) or trials (`cluster`) have to wait."""
 
     def __init__(self, look: Callable[[], Mapping[str, Any]]) -> None:
         self.look = look

@@ -78,8 +78,8 @@ class SweepRecording:
 
     def open(self, former: Collection[str]) -> list[str]:
         """Find or create the sweep's own run, the parent of its other runs. Return the ids of the ended trials without a
-        complete run. Delete unfinished runs, and runs in `former` (ids in the sweep's last table), that are not in the journal.
-        Raise `UserError` if the store holds another sweep of this name, and `HaltedError` if it cannot be written.
+        complete run. Delete all runs that the journal lacks: unfinished ones, and those in `former` (ids in the last table).
+        Raise `UserError` if the store holds another sweep of this name, and `HaltedError` if the store cannot be written.
         """
         until, tries = time.monotonic() + RECORD_SECONDS, 0
         while True:
@@ -127,7 +127,7 @@ class SweepRecording:
         return [i for i in state.ended if state.recorded.get(i) in incomplete]
 
     def end(self) -> bool:
-        """Wait until every write is done, and return whether it is. Give up after `RECORD_SECONDS` without a success, or after
+        """Wait for all queued writes, and return whether all are done. Give up after `RECORD_SECONDS` without a success, or after
         `HASTE_SECONDS` if the sweep was interrupted or halted.
         """
         self.put(None)
@@ -149,7 +149,7 @@ class SweepRecording:
                 pause = min(pause * 2, 10)
 
     def _written(self, write: Callable[[], object]) -> bool:
-        """Try a write once. Return whether it needs no other try: it succeeded, was refused, or the sweep is halted."""
+        """Try a write once. Return false if it has to be tried again."""
         try:
             write()
             self.progress.waiting, self._faults, self._since = "", 0, time.monotonic()
@@ -272,7 +272,7 @@ class SweepRecording:
         return board, table.facts.model_copy(update={"entries": entries, "journal": size})
 
     def _publish(self, row: Row, tuned: Tuned, position: int, folder: Path) -> None:
-        """Write a leaderboard row as a tuned file and as an MLflow run, by whose tag `row` MLflow can sort the leaderboard."""
+        """Write a leaderboard row as a tuned file and as an MLflow run. Its `position` is in a tag for sorting in MLflow."""
         entry, path = self.entries[row.entry_id], folder / tuned.path
         try:
             write_files({path: tuned.text().encode()}, SIGN)

@@ -29,9 +29,9 @@ PARTS = ("settings", "search", "constraints", "confirm")
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """A request for a sweep. `study` is the name of a shipped study, the path of a file, or the content of a study, which
-    then has the name of the sweep. `changes` has new values by key, such as `trials` or `settings.rounds`. `smoke` reduces
-    the study to a run of seconds.
+    """A request for a sweep. `study` is the name of a shipped study, the path of a file, or the content of a study.
+    Such content is named after the sweep. `changes` has new values by key, such as `trials` or `settings.rounds`. `smoke`
+    reduces the study to a run of seconds.
     """
 
     study: str | Mapping[str, Any]
@@ -71,14 +71,14 @@ class SweepRequest:
         return result
 
     def plan(self, resources: Resources, calibrate: bool) -> dict[str, Any]:
-        """Return what the sweep would run and need. Measure a few rounds of each entry for its hours if `calibrate` is true."""
+        """Return what the sweep would run and need. If `calibrate` is true, measure a few rounds of each entry to estimate the hours."""
         sweep = self.open()
         plan = sweep.estimates(resources).plan(sweep.entries, calibrate)
         return {"study": sweep.study_name, "name": self.paths.name, **plan}
 
 
 def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> Study:
-    """Return the study of an earlier session with changes. Raise `UserError` for a change that neither extends it nor is in `FREE`."""
+    """Return the study of an earlier session with changes. Raise `UserError` unless each change extends the study or is in `FREE`."""
     before, study = check_study(former, {}, source), check_study(former, changes, source)
     # `model_dump` leaves out `tunings`, `partitions` and `splits` of 1.
     was, now = (dict[str, Any](each) | each.model_dump(mode="json") for each in (before, study))
@@ -104,8 +104,8 @@ def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source:
 def changes(
     values: Mapping[str, Any], address: str | None = None
 ) -> tuple[dict[str, Any], Resources, str | None]:
-    """Sort the options of a sweep into changes of its study by key, the resources of its trials, and the path or URI for
-    checkpoints (None by default).
+    """Split the options of a sweep into changes of its study by key, the resources of its trials (with a cluster's `address`),
+    and the path or URI for checkpoints (None by default).
 
     An option is a key of the study, a setting by its bare name (`rounds`), a key inside another (`search.lr`), or a field
     of `Resources`. A list may be a text with commas, and a range `LOW..HIGH`. Raise one `UserError` with every unknown key.

@@ -24,7 +24,7 @@ LEAST = 0.05
 
 def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
     """Return a sweep's progress as plain data, with a row per entry in `best` and a row per running trial in `now`. `active`
-    says whether a process runs the sweep. Only in that process are there running trials and a pace.
+    says whether a process runs the sweep. Running trials and the pace are known only within that process.
     """
     begun = state.begun
     assert begun is not None
@@ -126,7 +126,7 @@ def keep(folder: Path, progress: Mapping[str, Any]) -> None:
 
 
 def ask(storage: Path, name: str, word: str) -> bool:
-    """Ask the process that runs a sweep to `stop` or to `cancel` it. Return whether this machine has such a process."""
+    """Ask the process that runs a sweep to end it: `word` is "stop" or "cancel". Return whether this machine has such a process."""
     folder = _folder(storage, name)
     with writing(folder):
         Control(folder).ask(word)

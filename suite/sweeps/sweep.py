@@ -73,7 +73,7 @@ class Summary:
 @dataclass(frozen=True)
 class Result:
     """The result of a sweep. `ending` is "" or, if the sweep ended before its work was done, `interrupted`, `stopped`,
-    `cancelled` or `out of time`. `leaderboard` is None then, and if no final run succeeded.
+    `cancelled` or `out of time`. `leaderboard` is None if the entries were not ranked, or no final run succeeded.
     """
 
     summary: Summary
@@ -92,7 +92,7 @@ class Result:
         return board_html(self.leaderboard) if self.leaderboard else None
 
     def plot(self, *kinds: str) -> "Plot":
-        """Return charts of the sweep's report: all, or these of `dots`, `rounds`, `bytes`, `ranks` and `budget`."""
+        """Return charts of the sweep's report. `kinds` are `dots`, `rounds`, `bytes`, `ranks` or `budget`; by default all."""
         from reports.page.notebook import board_plot
         from suite.results.report import read
 
@@ -203,7 +203,7 @@ class Sweep:
         return self._result(complete, written, time.monotonic() - started)
 
     def _result(self, complete: bool, written: bool, seconds: float) -> Result:
-        """Return the sweep's result, and print what MLflow lacks. Raise `HaltedError` if a fault ended the sweep."""
+        """Return the sweep's result, and print a message if MLflow lacks records. Raise `HaltedError` if a fault ended the sweep."""
         refused = [f"{text}. The sweep's table has all of it." for text in self.recording.refusals]
         board, whole, fault = self.board, complete and written, self.control.fault
         if board is not None:
@@ -254,7 +254,7 @@ class Sweep:
         self.progress = Progress(self._look)
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
-        """Run the remaining trials, and record all that are not recorded. Return whether all have ended, and whether all are recorded."""
+        """Run the remaining trials, and write all missing records. Return whether all trials ended, and whether all records are written."""
         former, complete = list[str](), False
         if before := earlier(self.paths):
             rows = (entry.row for entry in before.facts.entries)

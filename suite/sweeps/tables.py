@@ -52,8 +52,8 @@ def table_of(
     **facts: Any,
 ) -> TrialTable:
     """Return the table of a sweep: the rows of its last written table, and new rows of trials that ended since then.
-    `finals` are the ids of the final runs that repeat current best trials. `facts` are those that the journal lacks: the
-    time of the end, and the ids in MLflow.
+    `finals` are the ids of the final runs that repeat current best trials. `facts` has what the journal lacks: the time
+    of the end, and the ids in MLflow.
     """
     begun, before = state.begun, earlier(paths)
     assert begun is not None
@@ -99,7 +99,7 @@ def table_of(
 
 
 def _joined(parts: Sequence[Any], state: SweepState, finals: Collection[str]) -> Any:
-    """Return the rows of ended trials, sorted by id, with their MLflow runs. Final runs not in `finals` get the kind `superseded`."""
+    """Join tables into one with all ended trials, sorted by id, and their MLflow runs. Final runs not in `finals` become "superseded"."""
     rows = pa.concat_tables(parts)
     trial_ids = rows["trial_id"].to_pylist()
     ended = (number for number, trial_id in enumerate(trial_ids) if trial_id in state.ended)
@@ -159,8 +159,8 @@ def _row(
         "partition_fingerprint": outcome.fingerprint,
         "val_score": _finite(outcome.value) if outcome.history else None,
         "test_score": outcome.tested(metric),
-        "worst_clients": _of_clients(outcome, "worst10", metric),
-        "client_spread": _of_clients(outcome, "spread", metric),
+        "worst_clients": _client_score(outcome, "worst10", metric),
+        "client_spread": _client_score(outcome, "spread", metric),
         **{name: _finite(last.get(name)) for name in COUNTED},
         **optional,
         **begun.versions,
@@ -168,8 +168,8 @@ def _row(
     }
 
 
-def _of_clients(outcome: TrialResult, part: str, metric: str) -> float | None:
-    """Return the score by a metric over clients (`worst10` or `spread`); None if it was not measured or is not finite."""
+def _client_score(outcome: TrialResult, part: str, metric: str) -> float | None:
+    """Return a test metric's "worst10" or "spread" (`part`) over clients, or None if it was not measured or is not finite."""
     name = f"test_{TASKS[metric].pooled}_{part}"
     if outcome.last(name) is None:
         return None
@@ -199,9 +199,9 @@ def _finite(value: float | None) -> float | None:
 def open_tables(
     storage: Path, tracking_uri: str | None = None, names: Sequence[str] = ()
 ) -> Tables:
-    """Return the tables with these names, or all tables if there are no names. A name is the path of a Parquet file, or it is
-    a sweep or a study on the tracking server, or else in the folder `storage`. Raise `UserError` for an unknown name and for a
-    named sweep that cannot be read. Skip any other unreadable sweep with a message.
+    """Return the tables with these names, or all tables if there are no names. A name is the path of a Parquet file, or the
+    name of a sweep or study on the tracking server (if there is none, in the folder `storage`). Raise `UserError` for an
+    unknown name and for a named sweep that cannot be read. Skip any other unreadable sweep with a message.
     """
     if files := [name for name in names if name.endswith(".parquet")]:
         if len(files) < len(names):

@@ -35,7 +35,7 @@ class WrongError(AssertionError):
 
 
 def demand(holds: bool, rule: str) -> None:
-    """Raise `WrongError` with the text `rule` unless it holds."""
+    """Raise `WrongError` with the text `rule` if `holds` is false."""
     if not holds:
         raise WrongError(rule)
 
@@ -70,9 +70,9 @@ def checks(
     models: Sequence[str] | None = None,
     **how: Any,
 ) -> Iterator[CheckFinding]:
-    """Yield the findings on an algorithm with the hyperparameters `params`, on each of `models`. With `reduces_to`, also check
-    that it equals that algorithm, bit for bit if `exact`. Pass `how` to `Checked`. Raise `UserError` for an unknown name or
-    a wrong value.
+    """Yield the findings on an algorithm with the hyperparameters `params`, on each of `models`. Also check
+    that its results equal those of the algorithm `reduces_to`, if given, bit for bit if `exact`. Pass `how` to `Checked`.
+    Raise `UserError` for an unknown name or a wrong value.
     """
     # Wrong arguments are an error of the caller, not a finding.
     canonical(name, dict(params), Scenario("digits", "logreg", LEVEL), Settings(), 0)
@@ -203,7 +203,7 @@ class Checked:
         return "to the bit"
 
     def sent(self) -> str:
-        """Check that bytes are counted if the model changes. Return those per round, in units of K d (a model for each of K clients)."""
+        """Check that bytes are counted if the model changes. Return the bytes per round in units of K d (K clients, d weights)."""
         fed, change = self.done.fed, _difference(self.done, self.begun())
         up, down, peer = itemgetter(*BYTES)(fed.counters)
         way = "up" if down else "down" if up else "down or up"
@@ -234,7 +234,7 @@ class Checked:
 
 
 def _difference(a: Simulation, b: Simulation) -> float:
-    """Return the largest difference of two runs' ranked weights, divided by the largest of `b`; infinite if shapes differ."""
+    """Return the largest difference of two runs' model weights, relative to the largest of `b`, or infinity if shapes differ."""
     weights = []
     for run in (a, b):
         model = next(iter(run.scored().values()))

@@ -55,8 +55,8 @@ def check_dataset(name: str, root: str | None = None) -> str:
 
 
 def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
-    """Check a heterogeneity level, which is a partition with or without modifiers: every client has samples of its own, and
-    a second call with the same seed gives equal results.
+    """Check a heterogeneity level (a partition with or without modifiers) for each number of `clients`: every client has
+    samples of its own, and a second call with the same seed gives equal results.
     """
     level = heterogeneity.parse(text)
     again = heterogeneity.parse(level.name).name
@@ -89,7 +89,7 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
 
 
 def check_model(text: str, dataset: str = "digits") -> str:
-    """Check a user's own model `FILE.py:function` on a data set, by two rounds of FedAvg. Return how it is computed."""
+    """Check a user's own model `FILE.py:function` by short runs of FedAvg on a data set. Return its number of weights as text."""
     model, data = OwnModel.at(text), datasets.parse(dataset).load(0, None, None)
     fitted = Model(model, data.shape, data.classes)
     check_algorithm("fedavg", models=(model.name,), dataset=dataset, level="iid")
@@ -129,8 +129,8 @@ def findings(
 
 
 def _named(name: str) -> list[tuple[str, str]]:
-    """Return the kind and the name of each class in a file `name`, or of the class or model called `name`; its kind is
-    `algorithm` if there is none. Raise `UserError` for a file without such a class.
+    """Return the kind and the name of each class in a file `name`, or of the class or model called `name`. An unknown name gets
+    the kind "algorithm". Raise `UserError` for a file without classes to check.
     """
     if name.endswith(".py"):
         classes = []

@@ -16,7 +16,7 @@ _STATUS = re.compile(r"failed with error code (\d+) !=")
 
 
 def usual(tracking_uri: str | None) -> str | None:
-    """Return `tracking_uri`, by default the value of the environment variable, or None for a local store."""
+    """Return `tracking_uri`, by default the value of MLFLOW_TRACKING_URI. None means a local store."""
     return tracking_uri if tracking_uri is not None else os.environ.get(VARIABLE) or None
 
 

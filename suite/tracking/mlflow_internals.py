@@ -19,7 +19,7 @@ def server(uri: str, artifacts: str) -> Any:
     """Return MLflow's server of the store at `uri`, as an ASGI application to be mounted.
 
     It serves only artifacts in the folder with the URI `artifacts`, after links are resolved; MLflow alone would serve any
-    folder that a run names. Its GraphQL has no mutations. Both changes affect the whole process, as does its environment.
+    folder that a run names. Its GraphQL has no mutations. All this affects the whole process.
     """
     # By default it would start several processes for jobs, which nothing here submits.
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")

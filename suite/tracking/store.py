@@ -64,7 +64,7 @@ class Record:
     experiment: str
 
     def check(self, what: str, instead: str = "") -> None:
-        """Raise `FormatError` if another version wrote the run. The message begins with `what`, and ends with `instead`, a way out."""
+        """Raise `FormatError` if another version wrote the run. The message begins with `what` and ends with the advice `instead`."""
         check_format(what, int(self.tags.get("format", 0)), instead)
 
 
@@ -171,7 +171,7 @@ class Store:
         self.client.log_batch(run_id, metrics, texts, run_tags, synchronous=True)
 
     def keep_table(self, run_id: str, path: Path) -> None:
-        """Upload a sweep's table to its MLflow run, and then tag the run with the table's SHA-256, unless the store takes no files."""
+        """If the store takes files, upload a sweep's table to its MLflow run, and then tag the run with the table's SHA-256."""
         if self.takes_files:
             self.client.log_artifact(run_id, str(path))
             self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path), synchronous=True)
@@ -209,7 +209,7 @@ class Store:
 
     def sweeps(self, name: str | None = None) -> list[Record]:
         """Return the runs of all sweeps that have a table, or of the sweeps with this name, oldest first. Skip runs of another
-        format with a message. With a name, raise `FormatError` for them.
+        format with a message, or raise `FormatError` for such a run if `name` is given.
         """
         readable = []
         for run in self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'"):

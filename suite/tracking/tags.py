@@ -92,7 +92,7 @@ def run_page(experiment: str, run_id: str) -> str:
 
 
 def leaderboard_page(experiment: str, sweep: str) -> str:
-    """Return the path of MLflow's page with a sweep's leaderboard rows, in their order."""
+    """Return the path of MLflow's page with a sweep's leaderboard rows, in the leaderboard's order."""
     quote = '"' if "'" in sweep else "'"
     rows = f"tags.`{PREFIX}kind` = '{RunKind.LEADERBOARD}' and tags.`{PREFIX}sweep` = {quote}{sweep}{quote}"
     order = {"orderByKey": f"tags.`{PREFIX}row`", "orderByAsc": "true"}

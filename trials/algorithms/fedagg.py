@@ -68,7 +68,7 @@ class FedAgg(FedAvg):
         return self.aggregate(state, ids, start, path[:, -1], fed)
 
     def rates(self, path: Tensor, g: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
-        """Return step sizes eta_{i,l} (k, L) from epoch ends `path` (k, L + 1, d), gradients (k, L, d) and their means."""
+        """Return step sizes eta_{i,l} (k, L) from epoch ends `path` (k, L + 1, d), gradients `g` (k, L, d) and their means."""
         c = (1 - self.alpha) / self.alpha
         # In reversed order, cumsum adds up all later epoch ends.
         v = (path - phi2)[:, 1:].flip(1).cumsum(1).flip(1)
@@ -87,7 +87,7 @@ class FedAgg(FedAvg):
 
 def mean_fields(ids: Tensor, path: Tensor, g: Tensor, fed: Federation) -> tuple[Tensor, Tensor]:
     """Return the means phi1 (L, d) of gradients `g` (k, L, d) at epoch starts, and phi2 (L + 1, d) of epoch ends `path`
-    (k, L + 1, d). Clients send all of these but the start, which the server has, and receive the means.
+    (k, L + 1, d). Count the communication: clients send `g` and `path` without the start, and receive the means.
     """
     phi1, phi2 = fed.upload(ids, g).mean(0), path.mean(0)
     fed.upload(ids, path[:, 1:])

@@ -49,7 +49,7 @@ class FedAvg(Algorithm):
     def train(
         self, state: State, ids: Tensor, start: Tensor, fed: Federation, at_round: int | None = None
     ) -> Tensor:
-        """Return the weights (k, d) after local training along `direction`, in round `at_round` if given."""
+        """Return the weights (k, d) after local training along `direction`. `at_round` repeats the training of an earlier round."""
         rows = self.rows(state, ids, fed)
         return fed.train(ids, start, self.lr, self.direction, at_round, start=start, **rows)
 

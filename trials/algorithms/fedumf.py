@@ -34,8 +34,8 @@ class FedUmf(FedAvg):
     alpha: float = real(1.0, low=0.05, high=1.0, at_least=0, at_most=1)
 
     def init(self, fed: Federation) -> State:
-        """Return the base class's state, and of the round before: the tensors sent, the real hyperparameters (a decay
-        changes the rate), and the clients selected (n,), even if they did not answer.
+        """Return the base class's state, and facts of the round before: the tensors that were sent, the real hyperparameters
+        (with the decayed rate), and a mask (n,) of the selected clients, including those that did not answer.
         """
         state = super().init(fed)
         return {

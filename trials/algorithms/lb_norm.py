@@ -16,8 +16,8 @@ class LBNorm(FedProx):
     Keeps: nothing.
     Down: N d.
     Up: N + K d: each device sends one number; a device drawn twice sends its model once.
-    Reading: the mean over draws is plain, and repeats count. All devices are needed, so it is a reference and not
-        ranked. The draws map the same uniform numbers as in the study's other methods to devices.
+    Reading: the mean over draws is plain, and repeats count. All devices are needed, so the method is a reference
+        and not ranked. The draws use the same uniform numbers as the study's other methods.
     """
 
     paper = "FOLB"

@@ -57,7 +57,7 @@ class SAFL(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return the state after the mean (3), with the clients' trained weights as their own."""
+        """Return the state with the mean (3) as the server's model, and the trained weights as the clients' own models."""
         state["z"].write(ids, local)
         return super().aggregate(state, ids, start, local, fed)
 

@@ -80,7 +80,7 @@ def take_part(share: float) -> None:
 
 
 def budgets(device: torch.device, held: float = 0.0) -> tuple[float, float]:
-    """Return two limits in bytes: for clients that are computed at once, and for their state tables (n, d) on the device. They
+    """Return two limits in bytes: for the clients computed at once, and for tables (n, d) of client states on the device. They
     are 2 GiB and infinity on a CPU. On a GPU they are 3/4 and 1/4 of this process's share of memory, less `held` bytes.
     """
     # Free memory is not read: no bit may depend on what else runs on the machine.

@@ -63,7 +63,7 @@ class Begun(_Event):
 
 
 class Requested(_Event):
-    """A trial was handed out. A retry after a failure has no such event."""
+    """The search gave out a new trial to be run. A retry after a failure has no such event."""
 
     event: Literal["request"] = "request"
     request: TrialRequest
@@ -87,8 +87,8 @@ class Ended(_Event):
 
 
 class Died(_Event):
-    """An attempt at a trial that failed at `round`, after which the trial is tried again, at the latest when the sweep is
-    resumed. `killed` is true if the process died, and false if the code raised an exception.
+    """An attempt at a trial that failed at `round`. The trial is tried again, at the latest when the sweep is resumed.
+    `killed` is true if the process died, and false if the code raised an exception.
     """
 
     event: Literal["died"] = "died"
@@ -99,7 +99,7 @@ class Died(_Event):
 
 
 class Recorded(_Event):
-    """The MLflow run `run_id` was created for a trial that ended. It is "" if MLflow refused the run."""
+    """The MLflow run `run_id` was created for a trial that ended. `run_id` is "" if MLflow refused the run."""
 
     event: Literal["recorded"] = "recorded"
     trial_id: str
@@ -107,7 +107,7 @@ class Recorded(_Event):
 
 
 class Ranked(_Event):
-    """The MLflow run `run_id` was created for the leaderboard row of an entry. It is "" if MLflow refused the run."""
+    """The MLflow run `run_id` was created for the leaderboard row of an entry. `run_id` is "" if MLflow refused the run."""
 
     event: Literal["ranked"] = "ranked"
     entry_id: str
@@ -143,8 +143,8 @@ class SweepState:
     raised an exception), `recorded` (MLflow runs), and `running` (round and validation score, which the journal lacks).
     By entry id: `planned` (number of trials), `tallies` (ended trials of its search by kind and status), `best` (best score
     of a finished trial), and `rows` (MLflow runs of leaderboard rows). By search: `finals` (runs that repeat its best trial).
-    `looks` has the final runs per entry at earlier rankings. `began` is the start of the first session in Unix time.
-    `ended_before` counts trials that ended before this session. `since` is the monotonic time of its first report.
+    `looks` has the number of final runs per entry for each earlier ranking. `began` is the first session's start (Unix time).
+    `ended_before` counts trials that ended before this session. `since` is the monotonic time of this session's first report.
     """
 
     begun: Begun | None = None
@@ -344,7 +344,7 @@ def begun(journal: Path) -> bool:
 
 
 def check_first(journal: Path) -> dict[str, Any]:
-    """Return the first event of a journal as plain data; {} if it is none, or damaged. Raise `FormatError` for another version."""
+    """Return the first event of a journal as plain data, or {} if it is missing or damaged. Raise `FormatError` for another version."""
     line = dict[str, Any]()
     with suppress(ValueError):  # reading the whole journal will report it
         line = from_json(first_line(journal)) if begun(journal) else {}

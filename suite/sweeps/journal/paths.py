@@ -49,7 +49,7 @@ class SweepPaths:
         return begun(self.journal)
 
     def state(self) -> SweepState:
-        """Return the state that results from the journal, or a new one if there is no journal. Raise `UserError` for damage."""
+        """Return the state that the journal records, or a new state without a journal. Raise `UserError` for a damaged journal."""
         return SweepState().read(self.journal) if self.begun else SweepState()
 
     def checkpoint_folder(self, sweep_id: str) -> str:
@@ -62,7 +62,7 @@ class SweepPaths:
         return f"{Path(self.checkpoints).resolve()}/{folder}"
 
     def check(self, resume: bool) -> None:
-        """Raise `UserError` if the sweep exists and is not resumed, its folder has other files, or `checkpoints` is not an address."""
+        """Raise `UserError` if the sweep exists and is not resumed, its folder has other files, or `checkpoints` is no path or URI."""
         if self.begun and not resume:
             ways = "continue it with --resume, or choose another --name"
             raise UserError(f"sweep {self.name!r} exists in {self.storage}: {ways}")
