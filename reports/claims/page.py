@@ -111,7 +111,7 @@ ABOUT = (
 
 class JudgedEntry(BaseModel):
     """A printed number of a row, or a statement that the paper `says`, with its verdict or the reason `why` it has none. An
-    entry with `again` is not counted, since another row has it for the same experiment, but this row ran other settings.
+    entry with `again` is not counted: another row has it too, with the same experiment but other settings.
     `chosen` has the settings that the paper leaves open; `note` says which runs of the row are missing.
     """
 

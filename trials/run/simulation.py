@@ -138,11 +138,11 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return scores over the clients, of `ranked`, or of their own models if it is `Devices` or `metric` is "personal".
+        """Return scores over clients: of their own models (if any) for `Devices` or the `metric` "personal", else of `ranked`.
 
         Only round 0 and the last `LAST` evaluations have the mean, worst tenth and spread over clients, and the mean over
         clients that never train. Round 0 and the last round also have the scores after fine-tuning. If the setting `metric`
-        is "personal", each evaluation has the mean scores of the clients' own models on test and validation samples.
+        is "personal", each evaluation has the mean scores over clients on test and validation samples.
         """
         fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
         first_or_last, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap

@@ -221,7 +221,7 @@ class RunningTrial:
 
 
 class RunningPack:
-    """One or more trials, by id, that begin together in one process. Several trials train their clients in common batches."""
+    """One or more trials, by id, that begin together in one process. Several trials are computed in common batches."""
 
     def __init__(self, configs: Mapping[str, TrialConfig], partitioned: Partitioned) -> None:
         pack = self._pack = Pack() if len(configs) > 1 else None
