@@ -23,7 +23,7 @@ FOLDED = 8
 
 
 class _Widths(NamedTuple):
-    """The widths that a column can have: its texts `folded` over lines, its cells `whole`, or its head on `one_line` too."""
+    """Three widths of a column: with names and words `folded` over lines, names `whole`, or all texts on `one_line`."""
 
     folded: int
     whole: int

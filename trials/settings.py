@@ -19,7 +19,7 @@ Loss = Literal["cross_entropy", "two_sided", "squared_error", "half_squared_erro
 
 
 def _unless(usual: Any, description: str) -> Any:
-    """Return the field of a newer setting, which records omit at its usual value, since older records lack it."""
+    """Return a field with the default `usual`. Records omit the field at that value, as they did before the setting existed."""
     return Field(usual, description=description, exclude_if=lambda value: value == usual)
 
 

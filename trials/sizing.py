@@ -42,8 +42,8 @@ def pace(
 
 @dataclass(frozen=True)
 class Footprint:
-    """The estimated cost of one trial: the bytes of its `state` once every client has trained (its checkpoint), the bytes
-    of its process on the host (`memory`), the local `steps` of all clients in a round, and the least bytes on a GPU.
+    """The estimated cost of one trial. `state` is the size of a checkpoint once every client has trained, `memory` that of the
+    process on the host, `device` the least memory on a GPU (all in bytes). `steps` are all clients' local steps in a round.
     """
 
     state: int
@@ -113,8 +113,8 @@ def _size(value: Tensor | ClientRows) -> int:
 def pack_size(
     spec: TrialSpec, data: FederatedData, model: Model, device: str, takes: Footprint
 ) -> int:
-    """Return the number of trials that share a pack, up to 16. It is 1 if trials are not batched, clip gradients, might
-    compute other bits together, or spend their steps on arithmetic rather than calls.
+    """Return the number of trials that share a pack, up to 16. It is 1 without batched execution or with `clip_norm`, if
+    a common batch might change the bits of results, or if a step's arithmetic takes longer than its calls.
     """
     s, kind = spec.settings, torch.device(device).type
     step = 6 * selected(s, data.clients) * widest(data, s) * model.d  # operations

@@ -261,9 +261,9 @@ LOOKS = {
 
 
 def published(drawn: Iterable[tuple[str, Mapping[str, Any]]]) -> Spec:
-    """Return a figure of published against measured numbers, with a plot per paper and unit, or per metric without a unit.
-    `drawn` has (paper, number) pairs as `reports.claims.page.drawn` yields them. Percents and points have linear scales, all
-    other units logarithmic ones unless a value is 0 or negative.
+    """Return a figure of published against measured numbers, with one plot for each unit (or metric without a unit) of
+    each paper. `drawn` has (paper, number) pairs as `reports.claims.page.drawn` yields them. Percents and points have linear
+    scales. All other units have logarithmic scales, unless a value is 0 or negative.
     """
     plots: dict[tuple[str, str], list[Spec]] = {}
     for paper, dot in drawn:

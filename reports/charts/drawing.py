@@ -47,7 +47,7 @@ def svg(spec: Spec) -> str:
 
 
 def drawn(text: str, form: str) -> bytes:
-    """Return an SVG text as the content of a file in the form `svg`, `png` or `pdf`, with `SIGN` in it."""
+    """Return an SVG text as the content of an `svg`, `png` or `pdf` file, which contains the project's mark `SIGN`."""
     if form == "svg":
         return text.encode()
     if form == "pdf":

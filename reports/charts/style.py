@@ -57,7 +57,7 @@ class Chart:
 
 
 def styles(algorithms: Iterable[str], unranked: Collection[str] = ()) -> Look:
-    """Return the colour and the dash pattern of each algorithm: the same on every page for the project's own, grey if `unranked`."""
+    """Return the colour (grey if `unranked`) and dash pattern of each algorithm; the suite's own look the same on every page."""
     names = list(dict.fromkeys(algorithms))
     pairs = [(hue, dash) for dash, hue in product(DASHES, HUES)]
     ours = [*FIRST, *(name for name in ALGORITHMS if name not in FIRST)]
@@ -81,7 +81,7 @@ def top(spec: Spec) -> Spec:
 
 
 def scale(look: Look, channel: str) -> Spec:
-    """Return the Vega-Lite encoding of algorithms by `color`, or by `strokeDash`."""
+    """Return the Vega-Lite encoding that gives algorithms their colour or dash pattern (`channel`: `color` or `strokeDash`)."""
     part = {"color": 0, "strokeDash": 1}[channel]
     names, chosen = [*map(short, look)], [style[part] for style in look.values()]
     return {"field": "algorithm", "type": "nominal", "scale": {"domain": names, "range": chosen}}

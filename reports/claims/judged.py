@@ -33,9 +33,9 @@ UNMEASURED, WORDS_ONLY = "the suite does not measure it", "not put into numbers"
 
 
 class Statement(BaseModel):
-    """A paper's statement about two methods: metric(`of`) - `times` * metric(`to`) is <, >, <=, >= or ~ (about) `by`. `of`
-    and `to` name a method, or a difference "A - B" of two; without both of them there is no verdict. The default metric is
-    the first of the row's that the suite measures.
+    """A paper's statement about two methods: metric(`of`) - `times` * metric(`to`) is <, >, <=, >= or ~ (about) `by`.
+    `of` and `to` each name a method, or the difference "A - B" of two methods. If one of them is None, the statement is not
+    judged. The default of `metric` is the first metric of the row that the suite measures.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -156,7 +156,7 @@ def judge_statements(
     planned: int,
     why_not: str,
 ) -> list[Judged]:
-    """Return the verdicts on the statements about a row: "not run" for the reason `why_not`, or if no run can show the statement."""
+    """Return the verdicts on the statements about a row: "not run" if there is a reason `why_not`, or if no run can decide."""
     judged, rounds = [], _rounds(runs)
     for claim in statements:
         name = claim.metric or next(filter(metric_or_none, numbers), "")

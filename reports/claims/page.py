@@ -111,7 +111,7 @@ ABOUT = (
 
 class JudgedEntry(BaseModel):
     """A printed number of a row, or a statement that the paper `says`, with its verdict or the reason `why` it has none. An
-    entry is shown `again` if another row with the same experiment counts it, but this row was run under other settings.
+    entry with `again` is not counted: another row has it too, with the same experiment but other settings.
     `chosen` has the settings that the paper leaves open; `note` says which runs of the row are missing.
     """
 
@@ -142,7 +142,7 @@ class PaperSummary(BaseModel):
 
     @property
     def counted(self) -> dict[str, list[JudgedEntry]]:
-        """The entries that count, each once, under "numbers" and "statements"."""
+        """The entries without `again`, under "numbers" and "statements"."""
         kinds: dict[str, list[JudgedEntry]] = {"numbers": [], "statements": []}
         for entry in self.entries:
             if not entry.again:

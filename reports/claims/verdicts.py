@@ -23,8 +23,8 @@ class MetricKind:
     """A metric that papers print: its unit, and whether "more" or "less" of it is better.
 
     A measured mean may differ from a printed number by `points` (in the metric's unit) or by `share` of that number, whichever is
-    more. The value is recorded as `key`. It is that of the last evaluation, or the function `over` of all rounds' values.
-    `last` is False for times to a target, which a run that was cut short may still give; `arguments` counts the name's arguments.
+    more. The metric is the last value that a run records as `key`, or the function `over` of the values of all rounds. `last` is
+    False for times to a target, which may be known before the last round. `arguments` is the number of arguments.
     """
 
     unit: str
@@ -288,9 +288,9 @@ whether the printed order holds for all others.
 def order_of(
     method: str, numbers: Mapping[str, Printed], values: Mapping[str, Seeds], rounds: int
 ) -> Order:
-    """Return for which methods of the row the printed order with this method is reversed, and whether it holds for all.
-    Printed numbers that are equal, or bounds, have no order. Measured differences are taken seed by seed, and their intervals
-    hold jointly with 95 %. An order counts as reversed, or as printed, only if its interval excludes 0.
+    """Return the methods whose measured order relative to `method` is the reverse of the printed one, and whether all orders
+    are as printed. Methods whose printed numbers are equal or bounds are not compared. Differences are taken seed by seed.
+    Their 95 % intervals hold jointly, and an order counts as measured only if its interval excludes 0.
     """
     mine = numbers[method]
     others = [
@@ -315,8 +315,8 @@ def order_of(
 
 
 def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order) -> Verdict:
-    """Return the verdict on a printed number from measured values by seed, and from the method's order in its row. Runs have
-    `rounds` rounds. A number that fails is still "direction only" if the printed order holds with all others.
+    """Return the verdict on a printed number (`claim`), from values by seed in runs of `rounds` rounds. `order` is a result of
+    `order_of`: a reversed order is a failure, and any other failure is "direction only" if all orders are as printed.
     """
     reversed_to, as_printed = order
     if not values:
@@ -356,8 +356,8 @@ def compare(
     by: float = 0.0,
 ) -> tuple[Verdict, Measured]:
     """Return the verdict on "`left` - `times` * `right` RELATION `by`", seed by seed, and the mean of that difference. A run
-    that diverged counts as the worse one. Such runs decide only if the same side diverged with every seed (at least two);
-    otherwise the verdict is "too noisy to say".
+    that diverged counts as the worse one, and decides if the same side diverged with every seed (at least two). If the
+    seeds differ in this, the verdict is "too noisy to say".
     """
     lost, gaps, subtracted = list[tuple[bool, bool]](), dict[int, float](), list[float]()
     for seed in filter(right.__contains__, left):

@@ -114,9 +114,9 @@ def audit(
 
 
 def combined(searches: Sequence[Audit]) -> Audit:
-    """Return the facts of a row with several searches: means over them, the largest `trials`, and the significant edges. If
-    an end of a range made no difference, a winner would be within `EDGE` of it with probability `EDGE`. An edge is kept if k
-    or more of n winners there have a binomial probability of at most `EDGE`: 1 of 1, 2 of 2 to 7, 3 of 8.
+    """Return the facts of a row with several searches: means, the largest `trials`, and the edges that chance does not explain.
+    By chance a winner is at an end of a range with probability `EDGE`. An edge is kept if k of n winners are
+    there, and k or more have a binomial probability of at most `EDGE`. That holds for 1 of 1, 2 of 2 to 7, and 3 of 8.
     """
     if len(searches) == 1:
         return searches[0]

@@ -30,9 +30,9 @@ class Ongoing(NamedTuple):
 
 @dataclass(frozen=True)
 class Standing:
-    """The interim result of one algorithm in an unfinished scenario. Of its `planned` search trials `trials` have ended, of its
-    `seeds` final runs `finals`. `best` is the best validation score so far, reached with `params`. `rank` is None for
-    references, and for algorithms without a score.
+    """The interim result of one algorithm in an unfinished scenario. `trials` of its `planned` search trials and `finals`
+    of its `seeds` final runs have ended. `best` is the best validation score so far, reached with `params`. `rank` is None
+    for references, and for algorithms without a score.
     """
 
     algorithm: str
@@ -99,12 +99,12 @@ class Score:
 
     The 95 % interval of the mean is over the `units` levels of the factor `over`: split, partition, tuning or seed
     (`reports.leaderboard.replication`). `spread` has the standard deviation by factor, `by_replicate` the mean score of each
-    search's winner. `behind` is the distance of the mean to the first row's. `behind_low` and `behind_high` are the interval
-    of the distance to the best method. Both are None if no error can be estimated, as are `within_noise` and `equivalent`.
-    `within_noise` says that the method may be the best, since none is shown to be ahead; `beaten_by` names those that are.
-    `equivalent` methods may be the best and are within the study's margin of it (None without a margin). `worst_clients` is
-    the mean score of the worst 10 % of clients, `client_spread` the standard deviation over clients; both are None unless
-    they are of the same evaluations as the mean. `test_samples` is the size of the test set, 0 if unknown.
+    search's winner. `behind` is how far the mean is behind that of the first row, `behind_low` and `behind_high` the interval
+    of the distance to the best method. `beaten_by` names the methods that are shown to be ahead; without any the method may
+    be the best, and is `within_noise`. `equivalent` methods are also within the study's margin of the best (None without a
+    margin). If no error can be estimated, `behind_low`, `behind_high`, `within_noise` and `equivalent` are None. `worst_clients`
+    is the mean score of the worst 10 % of clients, `client_spread` the standard deviation over clients. Both are None if they
+    were not measured at the mean's evaluations. `test_samples` is the size of the test set, 0 if unknown.
     """
 
     metric: str
@@ -133,8 +133,8 @@ class Score:
 @dataclass(frozen=True, kw_only=True)
 class Cost:
     """The fields of a row about its cost: means over whole final runs; `budget` is the equal cost of a comparison, if any.
-    `reached_share` is the share of final runs that reached the target, and each `*_to_target` is a mean over these. The
-    median counts the other runs as later than all; it is None if it is one of them.
+    `reached_share` is the share of final runs that reached the target. Each `*_to_target` is a mean over these runs. Only the
+    median is over all final runs. The runs that missed the target come last in it; it is None if one is in the middle.
     """
 
     rounds_to_target: float | None
@@ -279,8 +279,8 @@ class SweepFacts:
 
 @dataclass(frozen=True)
 class ReportData:
-    """Everything that a report shows. By (sweep, entry id), `trials` has the search trials (columns replicate, number, status,
-    val_score) and `tuned` the text of the tuned file. `server` is the address of MLflow's pages.
+    """Everything that a report shows. `trials` maps (sweep, entry id) to the search trials (columns replicate, number,
+    status, val_score), and `tuned` to the text of the tuned file. `server` is the address of MLflow's pages.
     """
 
     board: Leaderboard

@@ -128,8 +128,8 @@ def leaderboard(
     margin: float | None = None,
 ) -> Leaderboard:
     """Return the leaderboard of final runs, compared at equal rounds, steps, bytes or simulated seconds (`at`). `runs` has
-    one row per final run, with the columns of a sweep's table and those of `COMPARED`. `target` is the score of the columns
-    "rounds to ...". A method shown to be at most `margin` behind the best is marked as equivalent to it.
+    one row per final run, with the columns of a sweep's table and those of `COMPARED`. The columns "rounds to ..." count
+    the rounds to the test score `target`. A method shown to be at most `margin` behind the best is marked as equivalent to it.
     """
     groups, notes = matched(runs, trials)
     ranked: list[list[Row]] = []

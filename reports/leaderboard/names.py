@@ -59,7 +59,7 @@ def as_shown(value: T, board: "Leaderboard") -> T:
 
 
 def renamed(value: T, names: Mapping[str, str], named: bool = True) -> T:
-    """Return a copy of nested plain data, in which these names are replaced in all fields of `NAMED`."""
+    """Return a copy of nested data with the names in all fields of `NAMED` (and in `value`, if `named`) replaced by `names`."""
     new: Any = value
     if isinstance(value, str):
         new = names.get(value, value) if named else value

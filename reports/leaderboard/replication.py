@@ -67,9 +67,9 @@ def around(mean: float, half: float | None) -> Interval:
 def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
     """Return the 95 % interval of each method in a scenario.
 
-    An interval over tunings, partitions or splits is at least as wide as one with the pooled error of all such methods (root
-    mean square, summed freedoms). The reason is that searches fail now and then, and a sample without a failure looks too
-    certain; other methods show what a failure costs. Differences of methods need no such rule: `Errors` pools them already.
+    An interval over tunings, partitions or splits is at least as wide as one from the root mean square of all such methods'
+    errors, with the sum of their degrees of freedom. Searches fail now and then, and a sample without a failure looks too
+    certain. The other methods show what a failure costs. For differences of methods `Errors` pools the variances.
     """
     squares, freedom = list[float](), 0.0
     for mean in scenario.values():
@@ -131,7 +131,7 @@ def mean_of(scores: Scores) -> Mean:
 
 
 def sampled(scores: Scores) -> str:
-    """Return the sampled factor: the outermost of split, partition and tuning with `RANDOM` levels; "seed" if none has."""
+    """Return the sampled factor: the outermost of split, partition and tuning that has at least `RANDOM` levels, else "seed"."""
     for factor, levels in zip(Draw._fields[:-1], zip(*scores, strict=True), strict=False):
         if len(set(levels)) >= RANDOM:
             return factor
@@ -202,9 +202,9 @@ class Errors:
     """The variances of all paired differences in a scenario, from which the intervals of all pairs follow.
 
     `pooled` is the variance over all pairs, with its degrees of `freedom`. `parts` has each method's contribution s^2 to the
-    variances of its pairs. The variance of a pair is the larger of `pooled` and s_i^2 + s_j^2. Pooling matters to a pair
-    whose few searches happen not to fail: other pairs show what a failure costs. The parts matter to a method that is noisier
-    than the others, which would otherwise look as steady as they are.
+    variances of its pairs. The variance of a pair is the larger of `pooled` and s_i^2 + s_j^2. A pair whose few searches
+    happen not to fail needs `pooled`, since only other pairs show what a failure costs. A method that varies more than the
+    others needs `parts`, since `pooled` makes all methods look alike.
     """
 
     pooled: float
@@ -215,9 +215,9 @@ class Errors:
     def half(self, first: str, second: str, gap: Gap) -> float | None:
         """Return half the width of a pair's interval; None if the gap has fewer than `RANDOM` - 1 degrees of freedom.
 
-        All pairs' intervals hold jointly with `LEVEL` (Bonferroni). The pair's variance is v = pooled + excess, where only
-        this pair's runs show the excess. The errors of both terms may be correlated, so their standard deviations are added.
-        That gives the degrees of freedom f: v / sqrt(f) = pooled / sqrt(f_pooled) + excess / sqrt(f_pair).
+        All pairs' intervals hold jointly with `LEVEL` (Bonferroni). The pair's variance is v = pooled + excess. The excess has
+        the degrees of freedom of this pair's runs, f_pair. The errors of both terms may be correlated, so their standard
+        deviations are added. So v has f degrees: v / sqrt(f) = pooled / sqrt(f_pooled) + excess / sqrt(f_pair).
         """
         if gap.freedom < RANDOM - 1:
             return None
@@ -299,7 +299,7 @@ class Behind:
 def behind_best(
     methods: Collection[str], differences: Iterable[Difference], margin: float | None = None
 ) -> dict[str, Behind]:
-    """Return how far each method is behind the best; empty if no error can be estimated, unless all differences are 0."""
+    """Return how far each method is behind the best. If no error can be estimated, return {}, or 0 for all if all are equal."""
     # ahead[method][rival]: by how much the rival is ahead, at least and at most.
     ahead: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in methods}
     equal = []

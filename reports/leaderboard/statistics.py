@@ -42,7 +42,7 @@ SAME = "not shown to differ"
 class PairTest:
     """Wilcoxon's test of two algorithms over all families; `rank_difference` is the second's average rank minus the first's.
     `wilcoxon` is the p-value, `holm` the corrected one. `smallest` is the p-value if all families preferred one algorithm.
-    The verdict is `CANNOT` if even that is above the corrected level, `threshold`, or families are fewer than `ENOUGH`.
+    The verdict is `CANNOT` if `smallest` is above the corrected level `threshold`, or if there are too few families.
     """
 
     first: str
@@ -108,9 +108,9 @@ def corrected(pairs: int) -> float:
 def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> Across | None:
     """Compare algorithms over families; `families[family][scenario][algorithm]` has one score per tuning, more is better.
 
-    An algorithm is missing from a family if it lacks one of its scenarios. Tests need every algorithm in every family. So the
-    algorithm or family with the largest share of missing pairs is left out, until none is missing. In a tie a family goes
-    first, and then the last by name. Return None if fewer than two algorithms or no family remain.
+    An algorithm without a score in one scenario of a family is missing from the family. Tests need every algorithm in every
+    family. So the algorithm or family with the largest share of missing pairs is left out, until no pair is missing. In a
+    tie a family goes before an algorithm, then the last by name. Return None if fewer than two algorithms or no family remain.
     """
     complete: dict[str, set[str]] = {}
     everybody: set[str] = set()

@@ -330,7 +330,7 @@ def _shown(text: str) -> str:
 
 
 def _coded(text: str) -> Markup:
-    """Return the text as HTML, in which parts in backticks are code and powers such as x^2 outside them are superscripts."""
+    """Return the text as HTML. Parts in backticks become code, and exponents elsewhere, as in x^2, superscripts."""
     parts = re.split(r"`([^`]+)`", str(escape(_shown(text))))
     for i, part in enumerate(parts):
         # The parts with odd indices stood in backticks.

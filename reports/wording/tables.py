@@ -145,8 +145,8 @@ def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Tabl
 
 
 def _by_model(board: Leaderboard, group: Contest) -> list[str]:
-    """Return a sentence that compares the best rows of all models, if the group is of the last of several models. Groups
-    count as comparable if they differ in their model only. Otherwise the list is empty, as it is at equal bytes, steps or
+    """Return a sentence that compares the best methods of several models, over groups that differ only in the model. Only the
+    last of these groups has the sentence; for other groups the list is empty. It is also empty at equal bytes, steps or
     seconds, where each model has a different budget.
     """
     best: dict[str, Row] = {}
@@ -215,8 +215,8 @@ def overview(board: Leaderboard) -> Table:
 
 
 def told_apart(contests: Sequence[Contest]) -> list[str]:
-    """Return a short name for each group: the parts of its scenario that differ between groups, and ", warm-started" if only
-    some groups are. Groups with equal names have their sweeps added.
+    """Return a short name for each group: the parts of its scenario that differ between groups. If only some groups are
+    warm-started, their names say so. Names that are still equal are followed by the group's sweeps.
     """
     if not contests:
         return []

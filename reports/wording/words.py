@@ -78,8 +78,8 @@ def scored(value: float | None, metric: str) -> str:
 
 def score_text(value: float | None, row: Row) -> str:
     """Return a score of a row as text: percents with one decimal, or two if the row's interval is narrower than 0.1 points.
-    One of n test samples changes the score by 100 / n points, and no digit smaller than the first one of that number is
-    shown. With 360 samples (0.28 points) that is one decimal, with 50 (2 points) none.
+    One of n test samples changes the score by 100 / n points. So up to 100 test samples there is no decimal, and up to 1000
+    at most one.
     """
     fine = row.ci_low is not None and row.ci_high is not None and row.ci_high - row.ci_low < 0.001
     # A second decimal would be noise unless the interval is that narrow.
@@ -315,7 +315,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
 
 
 def _scenarios(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:
-    """Return a short name for each group: those of data set, model, heterogeneity and sweeps that differ between groups."""
+    """Return a short name for each group: its data set, model, heterogeneity and sweeps, less those that all groups share."""
     parts = {row.group: (*row.scenario, row.sweeps) for row in rows}
     differ = [len(set(names)) > 1 for names in zip(*parts.values(), strict=True)]
     return {group: " ".join(compress(names, differ)) for group, names in parts.items()}

@@ -50,8 +50,8 @@ class ClientLinear(nn.Linear):
 class StackedLSTM(nn.Module):
     """An embedding of token ids (b, t), two LSTM layers, and a layer on the last position's output: logits (b, C).
 
-    A layer has one weight (4h, i + h) on [x_t; h_(t-1)] and one bias (4h), as TensorFlow's cells do. Their constant 1
-    on the forget gate is left out, so that one rule initialises all weights.
+    A layer has one weight (4h, i + h) on [x_t; h_(t-1)] and one bias (4h), as TensorFlow's cells do. The constant 1
+    that TensorFlow adds to the forget gate is left out, so that one rule initialises all weights.
     """
 
     why_alone = "PyTorch's LSTM is fused for one client"
@@ -71,7 +71,7 @@ class StackedLSTM(nn.Module):
             raise UserError(f"token ids must be 0..{size - 1}, but there are {low} to {high}")
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits (b, C) of token ids x (b, t). Their range is not checked here, since that waits for the GPU."""
+        """Return logits (b, C) of token ids x (b, t). The ids are not checked here, since a check would wait for the GPU."""
         h = self.embedding(x.long())
         for layer in (self.lstm1, self.lstm2):
             w, b, inputs = layer.weight, layer.bias, h.shape[-1]

@@ -42,7 +42,7 @@ class Checkpoint:
 
     @property
     def due(self) -> bool:
-        """Return whether `seconds`, and 20 times the duration of the last write, have passed since the last write or start."""
+        """Return whether a write is due: `seconds` after the last write (or the start), or 20 times its duration if that is longer."""
         return time.monotonic() - self._last > max(self.seconds, SPARING * self._cost)
 
     def save(self, state: dict[str, Any]) -> None:

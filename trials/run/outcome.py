@@ -65,8 +65,8 @@ def reason(error: str) -> str:
 
 
 def shortened(error: str) -> str:
-    """Return the first and last `CHARACTERS` / 2 characters of a longer text, and between them how many are cut. Unpaired
-    surrogates, which JSON cannot hold, are replaced.
+    """Return an error message with its middle cut out if it is longer than `CHARACTERS`; a line in the middle says how much
+    is cut. Unpaired surrogates, which JSON cannot hold, are replaced.
     """
     error = error.encode(errors="replace").decode()
     half, cut = CHARACTERS // 2, len(error) - CHARACTERS
@@ -76,7 +76,7 @@ def shortened(error: str) -> str:
 
 
 def lost(metric: str, status: Status, not_finite: Collection[str]) -> bool:
-    """Return whether a run has the untrained model's score by a metric, since it diverged or the metric is `not_finite`."""
+    """Return whether the untrained model's score counts for a run, since it diverged or `not_finite` contains the metric."""
     return status == Status.DIVERGED or metric in not_finite
 
 
@@ -89,12 +89,12 @@ FACTS = (
 
 @dataclass
 class TrialResult:
-    """A trial's status and all that it measured so far; one step's report has the same type, with the new part alone.
+    """The status of a trial and all that it measured so far. A step's report has the same type, with the step's history only.
 
     `history` has one flat dict per evaluation. `intermediates` maps reported rounds to validation scores. `chunk` is the
-    number of clients that were computed at once (None: all), and `halved` the `round` from which it was smaller for lack of
-    memory. Notes say how a third party's module was computed, how a table became samples, and which samples no client
-    holds. `own_models` says whether scores over clients are of the clients' own models.
+    number of clients that were computed at once (None: all). If memory ran out, `halved` has the first `round` with fewer
+    clients, and the smaller `chunk`. Notes say how a third party's module was computed, how a table became samples, and
+    which samples no client holds. `own_models` says whether scores over clients are of the clients' own models.
     """
 
     status: Status = Status.FAILED
@@ -137,11 +137,11 @@ class TrialResult:
         return next(filter(math.isfinite, values), None)
 
     def lost(self, metric: str) -> bool:
-        """Return whether the run has the untrained model's score by a metric, as it diverged or has no finite mean."""
+        """Return whether the untrained model's score counts for the run, since it diverged or the metric has no finite mean."""
         return lost(metric, self.status, self.not_finite)
 
     def score(self, metric: str) -> float:
-        """Return the mean of a metric over the last `LAST` evaluations; for a run that is `lost`, the untrained model's value."""
+        """Return the mean of a metric over the last `LAST` evaluations, or the untrained model's value if the run is `lost`."""
         return score(self.history, metric, self.lost(metric))
 
     def tested(self, task: str) -> float | None:

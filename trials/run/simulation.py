@@ -88,7 +88,7 @@ class Simulation:
         return self.history[-1]
 
     def _evaluation(self) -> dict[str, float]:
-        """Return a new entry of `history`; scores have their model's name as a prefix, except those of the ranked model."""
+        """Return a new entry of `history`. Scores of models by which the run is not ranked have the model's name as a prefix."""
         started, fed = time.perf_counter(), self.fed
         (_, ranked), *others = self.scored().items()
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
@@ -117,7 +117,7 @@ class Simulation:
         return {**entry, **fed.counters}
 
     def scored(self) -> Scored:
-        """Return the models to evaluate, the ranked one first; raise `UserError` unless (d,), or (k, d) for `Devices`."""
+        """Return the models to evaluate by name, first that by which the run is ranked; raise `UserError` for a wrong shape."""
         models: Scored = hook(self.algorithm, "scored", dict, self.state, self.fed)
         for name, model in models.items():
             several, d = isinstance(model, Devices), self.fed.d
@@ -138,11 +138,11 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return scores over the clients, of their own models if these are ranked, else of the ranked model.
+        """Return scores over clients: of their own models (if any) for `Devices` or the `metric` "personal", else of `ranked`.
 
-        Only round 0 and the last `LAST` evaluations have them: mean, worst tenth and spread over clients, and the mean over
+        Only round 0 and the last `LAST` evaluations have the mean, worst tenth and spread over clients, and the mean over
         clients that never train. Round 0 and the last round also have the scores after fine-tuning. If the setting `metric`
-        is "personal", each evaluation has the mean scores of the clients' own models on test and validation samples.
+        is "personal", each evaluation has the mean scores over clients on test and validation samples.
         """
         fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
         first_or_last, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap
@@ -217,7 +217,7 @@ class Simulation:
 
 
 def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return a model's scores on samples `ids`; for `Devices` weighted means, and the extremes of "accuracy" or "mse"."""
+    """Return a model's scores on samples `ids`; for `Devices` the weighted means, and the lowest and highest accuracy or mse."""
     if isinstance(model, torch.Tensor):
         return {k: float(v) for k, v in fed.evaluate(model, ids).items()}
     by_model = fed.evaluate(model.models, ids)
@@ -245,7 +245,7 @@ def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dic
 
 
 def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return macro F1, balanced accuracy or AUC on the samples `ids`, if ranked, else {}; for `Devices` the weighted mean."""
+    """Return a model's macro F1, balanced accuracy or AUC on samples `ids`, or {} if the run is ranked by none of them."""
     name = fed.data.dataset.task.by(fed.settings.metric).metric
     if name not in LABELWISE:
         return {}
@@ -273,8 +273,8 @@ def _each_scored(
     tests: ClientTests,
     tuned: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Array:
-    """Return the score of each client in `tests` on its own test samples, by its row of `models` (n, d) or the model (d,).
-    `tuned(ids, w)` returns fine-tuned weights to be scored instead.
+    """Return the score of each client in `tests` on the client's own test samples. `models` has a row for each client (n, d),
+    or is one model for all (d,). If `tuned` is set, the weights `tuned(ids, w)` of clients `ids` are scored instead of w.
     """
     metric, scores = fed.data.dataset.task.metric, np.zeros(len(tests.clients))
     if models.dim() == 1 and tuned is None:

@@ -43,7 +43,7 @@ class Scenario(NamedTuple):
 
     @property
     def code(self) -> list[str]:
-        """Return the scenario's names, any of which may load third-party code."""
+        """Return the names that may load third-party code: data set, parts of the level, and the model if it is such code."""
         return [self.dataset, *self.model_code, *split_top(self.heterogeneity, "+")]
 
     @property
@@ -53,7 +53,7 @@ class Scenario(NamedTuple):
         return [self.model] if third_party else []
 
     def names(self) -> dict[str, Any]:
-        """Return a dict of the three parts, by the keys of files and records."""
+        """Return the three names as a dict with the keys `dataset`, `model` and `heterogeneity`."""
         return self._asdict()
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class TrialSpec(BaseModel):
 
     @property
     def code(self) -> list[str]:
-        """Return the names of algorithm, data set, model and level parts, any of which may load third-party code."""
+        """Return the names that may load third-party code: the algorithm's and those of the scenario."""
         return [self.algorithm, *self.scenario.code]
 
     def configured(self) -> Algorithm:

@@ -45,8 +45,8 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
 
 
 def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> FederatedData:
-    """Return the data set partitioned by the spec's level, or by `dataset.partitions` if these hold the partition. With `keep`
-    a new partition is added to them. Raise `UserError` if no validation sample results, or if memory is too small.
+    """Return the data set partitioned by the spec's level. A partition in `dataset.partitions` is reused, and `keep` adds a
+    new one to it. Raise `UserError` if `val_fraction` leaves no validation sample, or if memory is too small.
     """
     level, stored = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
     if stored is None:
@@ -103,7 +103,7 @@ def run(
     halved: dict[str, int] | None = None,
 ) -> tuple[Simulation, FederatedData]:
     """Run a trial to its end in this process; return its simulation and data. `memory` (bytes) limits the clients computed at
-    once; `halved` repeats a recorded cut of their number. Raise `UserError` if the device is unusable or its memory too small.
+    once, `halved` is from the record of a run whose memory ran out. Raise `UserError` if device or memory do not suffice.
     """
     usable(device)
     try:
@@ -221,14 +221,14 @@ class RunningTrial:
 
 
 class RunningPack:
-    """One or more trials, by id, that begin together in one process; several trials compute together."""
+    """One or more trials, by id, that begin together in one process. Several trials are computed in common batches."""
 
     def __init__(self, configs: Mapping[str, TrialConfig], partitioned: Partitioned) -> None:
         pack = self._pack = Pack() if len(configs) > 1 else None
         self.trials = {i: RunningTrial(c, partitioned, pack) for i, c in configs.items()}
 
     def step(self) -> dict[str, TrialResult]:
-        """Run each trial until more than half of the trials have a report, or a second has passed. Return a report of each."""
+        """Run every trial up to a report, due after a second or once more than half have reported; return reports by id."""
         started, running, reports = time.monotonic(), self.trials, dict[str, TrialResult]()
 
         # Once more than half of the trials have a report, the others stop at their next evaluation.

@@ -46,7 +46,7 @@ OF_METRIC = {
 
 
 def resolve(name: str | None, metric: str) -> Loss:
-    """Return a loss by name, or the default loss of a task ranked by `metric`; raise `UserError` if it is another task's."""
+    """Return a loss by name, or for None the default of a task ranked by `metric`; raise `UserError` for another task's loss."""
     losses = OF_METRIC[metric]
     if name is not None and name not in losses:
         rule = f"{' or '.join(losses)} are"

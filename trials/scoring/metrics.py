@@ -59,7 +59,7 @@ class Task:
 
     @property
     def pooled(self) -> str:
-        """Return the mean over pooled samples that runs of this task record: "accuracy" or "mse"."""
+        """Return the metric that runs of this task record as a mean over all samples together: "accuracy" or "mse"."""
         return "accuracy" if self.metric in LABELWISE else self.metric.removesuffix(PERSONAL)
 
 
@@ -103,7 +103,7 @@ def untrained(history: History, metric: str) -> float:
 
 
 def cost_until(entry: Mapping[str, float], at: str) -> float:
-    """Return the cost of a run up to the evaluation `entry`, in the unit `at`, one of `COSTS`; 0 for "rounds"."""
+    """Return the cost of a run up to an evaluation, as the sum of those counters in its `entry` that `COSTS[at]` lists."""
     return sum(entry.get(name, 0.0) for name in COSTS[at])
 
 
