@@ -19,7 +19,7 @@ UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e
 
 
 def visible(text: str) -> str:
-    """Return the text without its invisible characters (`UNSEEN`), which can make one name look like another."""
+    """Return the text without invisible characters, which can make one name look like another."""
     return UNSEEN.sub("", text)
 
 
@@ -110,7 +110,7 @@ class Table:
 
 
 def table(columns: Sequence[Column | str], rows: Iterable[Cells], **more: Any) -> Table:
-    """Return a table of rows of texts or cells. A column that is only a string holds names if it is the first, else words."""
+    """Return a table of texts or cells. A string in `columns` means a column of names if it comes first, else of words."""
     heads = []
     for i, column in enumerate(columns):
         kind = ColumnKind.WORDS if i else ColumnKind.NAME
@@ -135,7 +135,7 @@ def frame(records: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading; pages do not draw it, only Markdown has it."""
+    """A heading. Only Markdown shows it; pages do not."""
 
     text: str
     level: int = 3

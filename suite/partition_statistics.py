@@ -27,8 +27,8 @@ def described(spec: TrialSpec, data: FederatedData) -> dict[str, Any]:
     """Return the document of `suite data describe`: statistics of each client, and the counts (clients, C) of labels.
 
     `unused` counts training samples that no client holds, and `shared` those that several clients hold. `wasserstein` is
-    the Wasserstein distance between the labels (0 to C - 1) of one client and those of all clients (FedAgg, Fig. 2c). In a
-    regression it compares targets, which are counted in `BINS` intervals.
+    the Wasserstein distance between the labels (0 to C - 1) of one client and those of all clients (FedAgg, Fig. 2c). A
+    regression has targets instead of labels, and counts them in 10 intervals of equal width.
     """
     from scipy.stats import wasserstein_distance  # takes half a second to load
 

@@ -67,9 +67,9 @@ def footprint(
 ) -> Footprint:
     """Return the estimates of a trial without allocating its model.
 
-    On a CPU, memory is the sum of an empty process, the state, the samples if they are converted, and the larger of local
-    training and one block of evaluation. `budget` (bytes) is for clients that are computed at once. On a GPU, memory is
-    the host's: an empty process and two copies of the state, for clients' tables and for a checkpoint.
+    A trial on a CPU needs memory for an empty process, the state, the selected clients' weights, samples that are converted
+    to another dtype, and local training or evaluation, whichever takes more. `budget` (bytes) limits the clients computed at
+    once. A trial on a GPU needs host memory for an empty process and two copies of the state, one for a checkpoint.
     """
     level, s = heterogeneity.parse(spec.heterogeneity), spec.settings
     # To derive `chunk` on the meta device would load parts of torch for seconds.
@@ -113,8 +113,8 @@ def _size(value: Tensor | ClientRows) -> int:
 def pack_size(
     spec: TrialSpec, data: FederatedData, model: Model, device: str, takes: Footprint
 ) -> int:
-    """Return the number of trials that share a pack, up to 16. It is 1 without batched execution or with `clip_norm`, if
-    a common batch might change the bits of results, or if a step's arithmetic takes longer than its calls.
+    """Return the number of trials in a pack, at most 16, from the cost `takes` of a trial. It is 1 if the execution is not batched,
+    with the setting `clip_norm`, if a pack might change results, or if steps are so large that a pack saves no time.
     """
     s, kind = spec.settings, torch.device(device).type
     step = 6 * selected(s, data.clients) * widest(data, s) * model.d  # operations

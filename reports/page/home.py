@@ -84,7 +84,7 @@ def scenario(entry: Status) -> str:
 
 
 def running(now: Iterable[Status], entries: Iterable[Status]) -> Table:
-    """Return the table of the trials that run now; `entries` have their scenarios."""
+    """Return the table of the running trials `now`, with the scenarios of their `entries`."""
     scenarios, rows = {entry["entry_id"]: scenario(entry) for entry in entries}, []
     for trial in now:
         cells = [

@@ -243,7 +243,7 @@ def leading(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 def strip(row: Row, scale: tuple[float, float]) -> dict[str, Any]:
-    """Return where to draw `low`, `mean` and `high` of a row in pixels; `out` is -1 or 1 if the mean is below or above the scale."""
+    """Return a row's mean and interval as pixels of its picture. `out` is -1 or 1 if the mean is below or above the `scale`."""
     start, end = scale
 
     def at(value: float | None) -> float:

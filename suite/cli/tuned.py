@@ -67,8 +67,8 @@ def tuned_export(
 ) -> None:
     """Write tuned configurations as programs that need only PyTorch.
 
-    For each algorithm in a scenario, only the configuration with the best validation score is written. Configurations that
-    no program supports are left out. --where takes algorithm, dataset, model and heterogeneity, which are options, too.
+    For each algorithm in a scenario, only the configuration with the best validation score is written, if programs support
+    its algorithm, level and settings. --where takes algorithm, dataset, model and heterogeneity, which are options, too.
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     from suite.configurations.program import SIGN, exported

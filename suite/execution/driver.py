@@ -31,8 +31,8 @@ HERE = "this process"
 
 
 def drive(plan: ExecutionPlan) -> None:
-    """Run the trials of a plan until all have ended or its control ends the run. Raise `UserError` if the cluster cannot be
-    joined or started or has no node that can hold a trial. Raise the exception of a hook, unless that is `HaltedError`.
+    """Run the trials of a plan until all have ended or the sweep is ended early. Raise `UserError` if the cluster cannot be
+    joined or started, or has no node that can hold a trial. Raise exceptions of the plan's hooks, except `HaltedError`.
     """
     alone = plan.alone and not plan.resources.joins and local_slots(plan.resources) == 1
     dispatch = in_process(plan) if alone else _on_ray(plan)
@@ -41,7 +41,7 @@ def drive(plan: ExecutionPlan) -> None:
 
 
 def in_process(plan: ExecutionPlan) -> Dispatch:
-    """Run the trials of a plan in this process, where a few may train together. Return the dispatcher of the trials."""
+    """Run the trials of a plan in this process, one pack after the other. Return the dispatcher, which recorded the results."""
     control = plan.hooks.control
     dispatch = Dispatch(plan, Cluster(plan.resources.model_copy(update={"max_concurrent": 1})))
 
@@ -62,7 +62,7 @@ def in_process(plan: ExecutionPlan) -> Dispatch:
 
 
 def _on_ray(plan: ExecutionPlan) -> Dispatch:
-    """Run the trials of a plan in processes of Ray Tune on a cluster. Return the dispatcher of the trials."""
+    """Run the trials of a plan with Ray Tune on a cluster. Return the dispatcher, which recorded the results."""
     control = plan.hooks.control
     needs = {entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries}
     with watched(plan.resources, control) as cluster, interruptible(control):
@@ -78,7 +78,7 @@ def _on_ray(plan: ExecutionPlan) -> Dispatch:
 
 
 class DispatchClient:
-    """The base of objects that Tune calls and that call `dispatch`. Tune pickles them, but never restores them here."""
+    """The base class of Tune's searcher, stopper and callback, with the dispatcher of the trials. Its pickles are empty."""
 
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class DispatchClient:
 
 
 class PackSearcher(DispatchClient, Searcher):
-    """Tune's searcher, which hands out the trials of each new process. It ignores results, since Tune does not pass on the last one."""
+    """Tune's searcher, which hands out the trials of each new process. It ignores results, since Tune withholds the last one."""
 
     def suggest(self, trial_id: str) -> Any:
         """Return Tune's configuration of the next process, None if none can begin now, or `FINISHED` after the last one."""
@@ -99,7 +99,7 @@ class PackSearcher(DispatchClient, Searcher):
         return packed(configs) if configs else None
 
     def on_trial_complete(self, trial_id: str, *result: Any, **more: Any) -> None:
-        """Do nothing, since `PackCallback` takes results."""
+        """Do nothing, since `PackCallback` receives the results."""
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "") -> None:
         """Do nothing, since a sweep is resumed from its journal."""

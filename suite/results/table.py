@@ -95,7 +95,7 @@ History = list[dict[str, float]]
 
 
 def curve_columns(metric: str, pooled: str) -> dict[str, str]:
-    """Return the metric in each column of curves, such as `test_accuracy` in `test` for trials that are ranked by accuracy."""
+    """Return the name of the metric in each column of curves: if `metric` is "accuracy", the column `test` has `test_accuracy`."""
     ends = {f"test_{end}": f"test_{pooled}_{end}" for end in CLIENTS}
     named = {"val": f"val_{metric}", "test": f"test_{metric}", **ends}
     return {name: named.get(name, name.removesuffix("_curve")) for name in CURVES}
@@ -121,7 +121,7 @@ class EntryFacts(BaseModel, extra="forbid", frozen=True):
 
 class TableFacts(BaseModel, extra="forbid", frozen=True):
     """Facts about a sweep. `cut` says how a deadline shortened the search. `code` has the SHA-256 of third-party code by
-    name. `looks` counts the final runs per entry at each earlier ranking. `journal` is the journal's size in bytes.
+    name. `looks` has the numbers of final runs per entry in earlier, smaller rankings. `journal` is the journal's size in bytes.
     """
 
     format: int = FORMAT
@@ -255,9 +255,9 @@ class Tables:
 
     @cached_property
     def entries(self) -> pd.DataFrame:
-        """Return a row per entry, in the order of studies. `facts` has its `EntryFacts`, `page` the address of its
-        leaderboard row in MLflow, and `finals` its number of final runs. `going` is true if the sweep is unfinished, and an
-        entry of the same scenario lacks final runs.
+        """Return a row per entry, in the order of studies. The column `facts` has `EntryFacts`, `page` the
+        address of the leaderboard row in MLflow, and `finals` the number of final runs. The column `going` is true if the
+        sweep is unfinished, and an entry of the same scenario lacks final runs.
         """
         import pandas as pd
 
@@ -317,7 +317,7 @@ def each(frame: pd.DataFrame) -> Iterable[Any]:
 
 
 def history_of(row: Row, columns: Iterable[str]) -> History:
-    """Return the history of a row's trial, with the metrics of these columns under their full names."""
+    """Return the history of a row's trial. Column names become metrics, such as `test_accuracy` for `test`."""
     named = curve_columns(row["metric"], TASKS[row["metric"]].pooled)
     recorded = [column for column in columns if row[column] is not None]
     history = []
@@ -331,7 +331,7 @@ def history_of(row: Row, columns: Iterable[str]) -> History:
 
 
 def is_lost(row: Row, metric: str) -> bool:
-    """Return whether comparisons count a row's run as untrained: it diverged, or the metric has no finite final mean."""
+    """Return whether a run diverged or has no finite final mean of `metric`. Comparisons then use the untrained model's score."""
     return outcome.lost(metric, row["status"], (row["not_finite"] or "").split())
 
 

@@ -144,8 +144,8 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
 
 
 def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Study:
-    """Return the study with this content and these overrides. The ranges of algorithms that the overrides
-    remove are left out. Raise one `UserError` with every fault in the study's form.
+    """Return the study with this content and these overrides. If the overrides remove an algorithm, its ranges
+    are removed, too. Raise one `UserError` with every fault in the study's form.
     """
     changed = override(content, overrides)
     names, ranges = content.get("algorithms"), changed.get("search")
@@ -161,8 +161,8 @@ def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source
 
 
 def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a study's content with new values. The key `settings.rounds` means `rounds` inside `settings`. Within a
-    range only the new keys are replaced, but choices replace an interval, and an interval replaces choices.
+    """Return a study's content with new values. The key `settings.rounds` means `rounds` inside `settings`. A new
+    range keeps the old range's other keys, such as `log`, except that choices and an interval replace each other.
     """
     changed = dict(content)
     for key, value in overrides.items():

@@ -83,7 +83,7 @@ class Deadline:
 
 
 class Progress:
-    """A display of the progress that `look` returns, with the reasons why records (`waiting`) or trials (`cluster`) have to wait."""
+    """A display of the progress that `look` returns. `waiting` says why records have to wait, and `cluster` why trials do."""
 
     def __init__(self, look: Callable[[], Mapping[str, Any]]) -> None:
         self.look = look

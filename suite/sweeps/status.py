@@ -72,7 +72,7 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
 
 
 def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) -> dict[str, Any]:
-    """Return an entry's numbers of trials by status, and its best score. Final runs of a former best trial do not count as `done`."""
+    """Return an entry's numbers of trials by status, and its best score. Of the final runs, only those in `finals` count."""
     assert state.begun is not None
     tally, study = state.tallies[entry_id], state.begun.study
     planned, confirms = state.planned.get(entry_id, 0), confirms_of(study)

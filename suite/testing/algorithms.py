@@ -122,7 +122,7 @@ class Checked:
     dataset: str = "digits"
 
     def begun(self, name: str | None = None, seed: int = 1, **more: Any) -> Simulation:
-        """Return a simulation at round 0, of this algorithm or of the algorithm `name` with the hyperparameters that both have."""
+        """Return a simulation at round 0 of the checked algorithm, or of `name` with the hyperparameters that both have. `more` sets settings."""
         ranges, refused = algorithms.resolve(name or self.name).ranges(), self.cls.unsupported
         params = {key: value for key, value in self.params.items() if key in ranges}
         kept = {k: v for k, v in self.settings.items() if not {k, f"{k}={v}"} & refused.keys()}
@@ -144,7 +144,7 @@ class Checked:
         return finish(self.begun())
 
     def declares(self) -> str:
-        """Check that each default is in its range, and that `when` and `unsupported` have known names. Return the hyperparameters."""
+        """Check that defaults are in range, and that conditions and unsupported settings use known names. Return the hyperparameters."""
         default, ranges = self.cls(), self.cls.ranges()
         for key, spec in ranges.items():
             value, when = getattr(default, key), spec.when or {}
@@ -216,7 +216,7 @@ class Checked:
         return f"{down / model:.3g} K d down, {up / model:.3g} K d up{peers}"
 
     def equals(self, other: str, exact: bool = False) -> str:
-        """Check that all metrics but bytes, and the final weights, equal those of `other`: up to rounding, or every bit if `exact`."""
+        """Check that metrics (except bytes) and final weights equal those of `other`, up to rounding or, if `exact`, bit for bit."""
         theirs, most = finish(self.begun(other)), 0.0 if exact else TOLERANCE
         difference = _difference(self.done, theirs)
         words = f"weights end {difference:.1e} apart, relative to the largest"
@@ -234,7 +234,7 @@ class Checked:
 
 
 def _difference(a: Simulation, b: Simulation) -> float:
-    """Return the largest difference of two runs' model weights, relative to the largest of `b`, or infinity if shapes differ."""
+    """Return the largest difference of two runs' model weights, divided by the largest weight of `b`; infinity if shapes differ."""
     weights = []
     for run in (a, b):
         model = next(iter(run.scored().values()))
@@ -253,7 +253,7 @@ def finish(run: Simulation) -> Simulation:
 
 
 def numbers(run: Simulation) -> dict[str, Tensor]:
-    """Return all tensors of a run's state on the CPU, with every client's row of per-client tables."""
+    """Return all tensors of a run's state on the CPU, by name. A per-client table becomes a tensor with a row for every client."""
     tensors, everyone = {}, torch.arange(run.fed.n)
     for name, value in run.state.items():
         tensors[name] = (value[everyone] if isinstance(value, ClientRows) else value).cpu()

@@ -65,7 +65,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, 
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of `PACKAGES` by tag, and the Git commit if the suite runs from a source checkout."""
+    """Return the versions of suite, torch and numba by tag, and the Git commit if the suite runs from a source checkout."""
     numbers = {}
     for name, package in PACKAGES.items():
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

@@ -19,8 +19,8 @@ class FedAggLiteral(FedAvg):
 
     The fixed point is zero. All clients start at w and follow the same phi1, so for given phi they solve the same
     strictly convex problem and their w_{i,k} agree. At a fixed point phi2_k is their mean, hence w_{i,k} = phi2_k,
-    every bracket vanishes, and eta_{i,l} = 0 for all i and l, whatever the data. Other rates come from stopping early,
-    so they depend on tolerance, cap and starting values, and may be negative on the way. Compare `fedagg`.
+    every inner product vanishes, and eta_{i,l} = 0 for all i and l, whatever the data. Other step sizes come from
+    stopping early, so they depend on `tolerance`, `max_sweeps` and the starting values. Compare `fedagg`.
 
     Equations: FedAgg (11), (12), Theorem 1, Algorithms 1 and 2.
     Keeps: nothing.

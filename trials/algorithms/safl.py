@@ -20,12 +20,11 @@ class SAFL(FedAvg):
     Down: K d (none in round 1).
     Up: K d.
     Reading: a client mixes the two models once a round, with a draw for each weight. In exp(-t / L), t counts rounds
-        (`clock=rounds`, with which L = 80 suits the figures), or the client's local steps (`steps`), as the box of
-        Algorithm 1 does. With `steps` one L suits all batch sizes. Round 1 has no server model yet, so clients start
-        from their own initial weights as in the paper (`init=own`), or from common ones, which makes round 1 FedAvg's.
-        The server's model is ranked. `devices`, the weighted mean of all devices' last trained models, is scored beside
-        it. The defaults, nearly FedAvg, came closest to the best scores in recorded trials. The paper's 0.3 and 80 are
-        `published`.
+        (`clock=rounds`, which agrees with the paper's figures for L = 80) or the client's local steps (`clock=steps`, as
+        in Algorithm 1, so that one L suits all batch sizes). Round 1 has no server model yet, so clients start from their
+        own initial weights as in the paper (`init=own`), or from common ones, which makes round 1 FedAvg's. The server's
+        model is ranked. The weighted mean of all devices' last trained models is scored, too, as `devices`. The default
+        epsilon and L, nearly FedAvg, came closest to the best scores in recorded trials. The paper's are 0.3 and 80.
     """
 
     paper = "SAFL"

@@ -65,7 +65,7 @@ def computes(device: torch.device, dtype: str) -> None:
 
 @cache
 def keep_freed() -> None:
-    """Keep freed memory in this process for later tensors, up to `KEPT` bytes."""
+    """Keep up to 256 MiB of freed memory in this process for later tensors."""
     # By default glibc returns large blocks at once, which slows recurrent networks by a quarter.
     if (tune := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         tune(-3, 2**25)  # M_MMAP_THRESHOLD of malloc.h

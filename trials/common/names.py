@@ -128,7 +128,7 @@ def spell(name: str, value: Any) -> str:
 
 
 def usage(name: str, cls: type) -> str:
-    """Return the form of a name, as in `dirichlet(a)`, `shards(s, [strict])`, `system([steps=LOW..HIGH])`."""
+    """Return how a name is written with its arguments: `dirichlet(a)`, `shards(s, [strict])`, `system([steps=LOW..HIGH])`."""
     hints, parts = _hints(cls), []
     for f in fields(cls):
         value = "" if f.default in (MISSING, None) else _show(f.default)

@@ -29,7 +29,7 @@ class Registry(dict[str, type[T]]):
     """The classes of one kind by name, as in `ALGORITHMS.resolve("fedavg")`. The dict holds the project's own classes only.
 
     A third party's class must derive from `base` and define the methods `needs`. `check(cls, where)` raises `UserError`
-    when it breaks another rule.
+    if the class breaks another rule.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class Registry(dict[str, type[T]]):
         return names.spell(name, value), value
 
     def located(self, name: str) -> str:
-        """Return a name with the path of its file made absolute, and other names as they are. No code runs."""
+        """Return a name such as `FILE.py:Class` with an absolute path, and any other name as it is. No code runs."""
         path, _, class_name = name.rpartition(":")
         file = path.endswith(".py")
         return f"{resolved(path, f'{self.kind} file')}:{class_name}" if file else name
 
     def defined(self, path: str) -> list[str]:
-        """Run a file, and return the names of those classes that it defines and that derive from `base`, in order."""
+        """Run a file, and return the names of the classes in it that derive from this registry's base class, in order."""
         module = plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)
         defined = []
         for value in vars(module).values():

@@ -288,7 +288,7 @@ def from_arrays(content: Mapping[str, Any], task: str | None) -> Dataset:
 
 
 def broken_rules(dataset: Dataset) -> list[str]:
-    """Return the rules of `Dataset`, on types, shapes and values, that a data set breaks, each as a sentence."""
+    """Check the types, shapes and values of a data set. Return the rules that it breaks, each as a sentence."""
     x, y, test, client = dataset.x, dataset.y, dataset.test, dataset.client
     fields = {"x": x, "y": y, "test": test, "client": np.empty(0) if client is None else client}
     if wrong := [key for key, value in fields.items() if not isinstance(value, np.ndarray)]:

@@ -66,7 +66,7 @@ def _sgd(
     shift: Array,
     momentum: float,
 ) -> None:
-    """Take steps `first` (k,) to `last` - 1 of each row, changing `weights` (k, C p + C) in place. Unused arrays are empty."""
+    """Train k rows of `weights` (k, C p + C) in place, by their steps `first` (k,) to `last` - 1. Arrays of absent terms are empty."""
     p, kind = x.shape[1], weights.dtype.type
     outputs = weights.shape[1] // (p + 1)
     size = outputs * p
@@ -137,7 +137,7 @@ def _sgd(
 
 @cache
 def _ready(kind: np.dtype[Any], labels: np.dtype[Any]) -> Any:
-    """Return the loop, compiled for weights of dtype `kind` and labels of dtype `labels`, or loaded from numba's cache."""
+    """Return the loop over SGD steps, compiled (or cached by numba) for weights of dtype `kind` and labels of dtype `labels`."""
     with suppress(RuntimeError):  # numba finds no folder for its cache
         _sgd.enable_caching()
     w, none, ids = np.zeros((0, 2), kind), np.zeros(0, np.int64), np.zeros((0, 0, 0), np.int64)

@@ -55,7 +55,7 @@ def steps_per_epoch(sizes: Array, batch_size: int | str) -> Array:
 
 
 def asked_steps(settings: Settings, per_epoch: Array) -> Array:
-    """Return the local steps (k,) of a round by the settings, for clients with `per_epoch` (k,) minibatches in a pass."""
+    """Return how many local steps (k,) the settings demand in a round, for clients with `per_epoch` (k,) minibatches in a pass."""
     if settings.local_steps is None:
         return settings.local_epochs * per_epoch
     return np.full_like(per_epoch, settings.local_steps)
@@ -131,11 +131,11 @@ class Optimizer:
         return int(self.momentum > 0)
 
     def begin(self, w: Tensor, rate: Any, memory: Memory) -> tuple[Tensor, Any]:
-        """Return the tensor (a, d) to which the step's direction is added, and the factor of the direction."""
+        """Return a tensor (a, d) and a factor. The caller adds the step's direction times the factor to the tensor, then calls `end`."""
         return (memory.moments[:, 0].mul_(self.momentum), 1.0) if self.momentum else (w, -rate)
 
     def end(self, w: Tensor, along: Tensor, rate: Any, memory: Memory) -> None:
-        """Move the weights w (a, d) in place, once the direction has been added to `along` (a, d)."""
+        """Complete a step of the weights w (a, d), in place. `along` is the tensor from `begin`, with the step's direction added."""
         if self.momentum:
             w.sub_(rate * along)
 
@@ -236,7 +236,7 @@ class LocalTraining:
     def along(
         cls, form: Affine, start: Tensor, plan: BatchPlan, marks: Array, rule: Rule
     ) -> LocalTraining:
-        """Return the local training from `start` (k, d) along an affine direction, with weight decay added."""
+        """Return the local training of k rows from `start` (k, d) along the direction `form`, with the weight decay of `rule`."""
         scale, pull, shift = column(form.scale, start)[:, None], None, None
         if isinstance(form.pull, torch.Tensor) or form.pull or rule.weight_decay:
             pull = column(form.pull, start)[:, None] + rule.weight_decay * scale
@@ -298,11 +298,11 @@ class Solver:
         return make(*arguments)
 
     def call(self, method: Method, *rows: Any, width: int, shared: tuple[Any, ...] = ()) -> Answer:
-        """Return a method's results for `rows`, with a row for each client, and `shared`. `width` is the minibatch size."""
+        """Return `method(self, *rows, *shared)`. Each of `rows` has a row for each client, and `width` is the minibatch size."""
         return method(self, *rows, *shared)
 
     def joins(self, width: int, slopes: bool = True) -> bool:
-        """Return whether rows of several runs may be computed in one call, because this changes no bit."""
+        """Return whether clients of several runs may be computed in one batch, since this changes no bit of their results."""
         like = self.y.new_empty(0, dtype=self.x.dtype)
         return self.execution == "batched" and self.model.exact(width, like, slopes)
 
@@ -315,9 +315,9 @@ class Solver:
         aligned: dict[str, Tensor],
         marks: Array | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Memory]:
-        """Train k rows from `start` (k, d) by the steps of a plan. Return their weights (k, d), the mean minibatch loss (),
-        the weights (k, E, d) after `marks` (k, E) steps, and the optimizer's state. A step's `direction` gets those rows
-        of the tensors `aligned` (k, ...) that it moves.
+        """Train k clients from `start` (k, d) on the minibatches of a plan. Return the weights (k, d), the mean minibatch
+        loss (), the weights (k, E, d) after `marks` (k, E) steps, and the optimizer's state. `aligned` has tensors (k, ...),
+        of which `direction` gets the rows of the clients that take a step.
         """
         marks = np.zeros((len(start), 0), np.int64) if marks is None else marks
         form = affine(direction, aligned) if rule.clip_norm is None else None
@@ -361,7 +361,7 @@ class Solver:
         moves: Callable[[Tensor], Move],
         memory: Memory,
     ) -> Answer:
-        """Return what `follow` returns, for any kind of step. `moves(ids)` is the function that moves rows `ids`."""
+        """Train as `follow` does, with steps of any kind, and return the same results. `moves(ids)` returns the step function of rows `ids`."""
         path = start.new_empty(*marks.shape, start.shape[1])
         w, losses = torch.empty_like(start), start.new_zeros(len(start))
         draws = plan.draws if self.model.network.draws else None
@@ -392,7 +392,7 @@ class Solver:
     def _any_move(
         self, rule: Rule, lr: Tensor, direction: Direction, aligned: dict[str, Tensor], ids: Tensor
     ) -> Move:
-        """Return the function that moves rows `ids` along any direction, from gradients in one piece."""
+        """Return a function that takes a step of the rows `ids` along any direction. It first joins the parameters' gradients."""
 
         def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, memory: Memory) -> None:
             g, at = torch.cat(parts, -1), ids[rows]
@@ -407,7 +407,7 @@ class Solver:
         return move
 
     def _affine_move(self, training: LocalTraining, ids: Tensor) -> Move:
-        """Return the function that moves rows `ids` along an affine direction, one parameter after the other."""
+        """Return a function that takes a step of the rows `ids` along scale g + pull w + shift, one parameter after the other."""
         optional = training.pull, training.shift, training.lr
         pull, shift, lr = (None if value is None else value[ids] for value in optional)
         scale = training.scale[ids]
@@ -428,7 +428,7 @@ class Solver:
         return move
 
     def scored(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Answer:
-        """Return as `score` the first of `scores` at weights w (k, d), a weighted mean (k,) over each client's samples."""
+        """Evaluate weights w (k, d) on the samples of a plan. Return as `score` (k,) weighted means of the first metric in `scores`."""
         totals = w.new_zeros(len(w))
         for _, ids, steps in self._groups(plan):
             now, sums = w[ids], w.new_zeros(len(ids))
@@ -454,7 +454,7 @@ class Solver:
     def means(
         self, w: Tensor, ids: Array, scores: Scores, width: int = BLOCK, apart: bool = True
     ) -> Answer:
-        """Evaluate as `evaluate` does, in blocks of `width` samples. If `apart`, a row's bits do not depend on other rows."""
+        """Evaluate as `evaluate` does, in blocks of `width` samples. If `apart`, no bit of a model's scores depends on the other models."""
         # Without shuffling, blocks of a data set sorted by label would have one label each.
         if len(ids) > width and not self.model.one_by_one:
             ids = randomness.generator("evaluation").permutation(ids)
@@ -469,7 +469,7 @@ class Solver:
         return {metric: value / len(ids) for metric, value in total.items()}
 
     def _groups(self, plan: BatchPlan) -> Iterator[tuple[Array, Tensor, Iterator[_Step]]]:
-        """Yield each group of rows that are computed together: row numbers (a,), the same on the device, and its steps."""
+        """Yield the groups of rows that are computed together: row numbers (a,) as array and as tensor, and an iterator of steps."""
         device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
         ids, samples = to_device(order, device), to_device(plan.samples[order], device)
         weight = to_device(plan.weight[order], device, self.x.dtype)
@@ -484,7 +484,7 @@ class Solver:
     def _steps(
         self, steps: Array, widths: Array, samples: Tensor, weight: Tensor
     ) -> Iterator[_Step]:
-        """Yield the steps of a group. Its rows take `steps` (a,), descending, on minibatches of `widths` (a, J) samples."""
+        """Yield the steps of a group. Its rows have `steps` (a,) steps, in descending order, with `widths` (a, J) samples in each."""
         for j in range(int(steps[0])):
             rows = slice(0, int(np.searchsorted(-steps, -j)))
             cut: Any = (0, j, slice(widths[0, j])) if self.sequential else (rows, j)

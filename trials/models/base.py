@@ -32,7 +32,7 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class Architecture:
-    """A builder of networks, such as an entry of `MODELS`. Its fields are the arguments of its name."""
+    """A builder of networks. Its fields are the arguments in a model's name, such as 200 in `mlp(200)`."""
 
     summary: ClassVar[str]
     """The first line of the class's docstring."""
@@ -174,8 +174,8 @@ class Model:
     def _closed_form(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return `gradient_parts` of softmax(W x + b): dF/dz = weight (softmax(z) - onehot(y)), dF/dW = dz' x, dF/db =
-        sum_b dz. This holds for k clients; a single client uses autograd.
+        """Return the losses and gradients of k clients with the model softmax(W x + b), as `gradient_parts` does:
+        dF/dz = weight (softmax(z) - onehot(y)), dF/dW = dz' x, dF/db = sum_b dz.
         """
         (matrix, bias), x, label = self.views(w).values(), x.flatten(2), y.unsqueeze(-1)
         with self._precision(w):
@@ -209,7 +209,7 @@ class Model:
         return self.network.exact[key]
 
     def bytes_a_client(self, width: int, like: Tensor) -> int:
-        """Return the bytes of one of k clients in a batched step of `width` samples, with weights like `like`: five
+        """Return the bytes that each client takes in a batched step of `width` samples, in the dtype of `like`: five
         vectors (start, gradient and its parts, direction, momentum), the samples, and what the backward pass keeps.
         """
         kept, flat = [prod(self.shape)], like.new_zeros(self.d)

@@ -102,7 +102,7 @@ class SavedModel:
 
 
 def _state_dict(model: Model, w: Tensor | None) -> Values | None:
-    """Return weights (d,) or (n, d), and BatchNorm's running statistics, as named tensors on the CPU that share no memory."""
+    """Return CPU copies of the weights (d,) or (n, d) and of BatchNorm's running statistics, by name; None without weights."""
     if w is None:
         return None
     w = w.detach().cpu()

@@ -88,7 +88,7 @@ class Simulation:
         return self.history[-1]
 
     def _evaluation(self) -> dict[str, float]:
-        """Return a new entry of `history`. Scores of models by which the run is not ranked have the model's name as a prefix."""
+        """Return a new entry of `history`. Its score names begin with the model's name, unless that model ranks the run."""
         started, fed = time.perf_counter(), self.fed
         (_, ranked), *others = self.scored().items()
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
@@ -117,7 +117,7 @@ class Simulation:
         return {**entry, **fed.counters}
 
     def scored(self) -> Scored:
-        """Return the models to evaluate by name, first that by which the run is ranked; raise `UserError` for a wrong shape."""
+        """Return the models to evaluate, by name. The first one ranks the run. Raise `UserError` for a wrong shape."""
         models: Scored = hook(self.algorithm, "scored", dict, self.state, self.fed)
         for name, model in models.items():
             several, d = isinstance(model, Devices), self.fed.d
@@ -138,11 +138,11 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return scores over clients: of their own models (if any) for `Devices` or the `metric` "personal", else of `ranked`.
+        """Return scores over clients, each tested on its own samples with the model `ranked` or with a model of its own.
 
-        Only round 0 and the last `LAST` evaluations have the mean, worst tenth and spread over clients, and the mean over
-        clients that never train. Round 0 and the last round also have the scores after fine-tuning. If the setting `metric`
-        is "personal", each evaluation has the mean scores over clients on test and validation samples.
+        With `Devices` or the setting `metric` "personal", clients' own models are tested, if there are any. Round 0 and the
+        last three evaluations have the mean, worst tenth and spread over clients, and the mean over clients that never
+        train. Round 0 and the last round have the scores after fine-tuning. With "personal", each evaluation has the means.
         """
         fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
         first_or_last, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap
@@ -217,7 +217,7 @@ class Simulation:
 
 
 def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return a model's scores on samples `ids`; for `Devices` the weighted means, and the lowest and highest accuracy or mse."""
+    """Return a model's scores on samples `ids`. For `Devices` they are weighted means, with the lowest and highest accuracy (or mse)."""
     if isinstance(model, torch.Tensor):
         return {k: float(v) for k, v in fed.evaluate(model, ids).items()}
     by_model = fed.evaluate(model.models, ids)
@@ -229,7 +229,7 @@ def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, f
 
 
 def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dict[str, float]:
-    """Return scores on test, validation and, with the setting `score_training`, training samples, such as `test_accuracy`."""
+    """Return test, validation and (with the setting `score_training`) training scores by name, such as `{prefix}test_accuracy`."""
     entry: dict[str, float] = {}
     parts = {"test": fed.data.test, "val": fed.data.val}
     if fed.settings.score_training:

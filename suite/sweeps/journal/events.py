@@ -63,14 +63,14 @@ class Begun(_Event):
 
 
 class Requested(_Event):
-    """The search gave out a new trial to be run. A retry after a failure has no such event."""
+    """The request for a new trial, confirming run or final run. A retry after a failure has no such event."""
 
     event: Literal["request"] = "request"
     request: TrialRequest
 
 
 class Evaluated(_Event):
-    """All evaluations of a trial that ended. The next line is its end. Most readers skip this line, since it is long."""
+    """All evaluations of a trial that ended, on the line before its event `Ended`. Most readers skip this line, since it is long."""
 
     event: Literal["curve"] = "curve"
     trial_id: str
@@ -354,7 +354,7 @@ def check_first(journal: Path) -> dict[str, Any]:
 
 
 def broken(path: Path, number: int, error: ValueError) -> UserError:
-    """Return the `UserError` for the line `number` of a journal, with the first fault of a pydantic error."""
+    """Return a `UserError` that names the line `number` of the journal `path`, and the first fault in `error`."""
     fault = str(error)
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
