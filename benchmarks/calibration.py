@@ -342,10 +342,10 @@ HEAD = """# How often leaderboards claim something false
 python benchmarks/calibration.py --output docs     # writes this page
 ```
 
-A board is a simulated leaderboard of one scenario, with 3 to 10 *units* (tunings, partitions or splits). Its true differences are
-known: methods are equal, half of them are {margin:.0f} points behind, they differ by millionths, or one is far ahead. Each figure is the
-percentage of {boards:,} boards with any false claim. It is the largest one for these four cases and for {methods} methods. The
-standard error of a figure is at most {error:.2f} points.
+A board is a simulated leaderboard of one scenario, with 3 to 10 *units* (tunings, partitions or splits). The true differences
+of a board are known: methods are equal, half of them are {margin:.0f} points behind, they differ by millionths, or one is far ahead.
+Each figure is the percentage of {boards:,} boards with any false claim, the largest over these four cases and over {methods} methods.
+The standard error of a figure is at most {error:.2f} points.
 
 A [leaderboard](../leaderboards.md#compare-methods-in-a-scenario) makes claims on *methods* whose searches fail as often as those that
 ran, or on the *configurations* that ran. Claims on methods in general would be false on up to {strict:.1f} % of boards, since a few
@@ -358,7 +358,7 @@ With equal normal spreads, a method {behind:.0f} points behind is shown to be wo
 FRIEDMAN = """
 ## Tests over data sets
 
-The table shows in percent how often Friedman's test calls equal methods different. It has the largest figure for {methods}
+The table shows in percent how often Friedman's test calls equal methods different, the largest figure over {methods}
 methods. There are eight families of data sets, one of which has four correlated data sets. Leaderboards test by families.
 
 """
