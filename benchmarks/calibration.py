@@ -342,24 +342,24 @@ HEAD = """# How often leaderboards claim something false
 python benchmarks/calibration.py --output docs     # writes this page
 ```
 
-A board is a simulated leaderboard of one scenario, with 3 to 10 *units* (tunings, partitions or splits). Its true differences are
-known: methods are equal, half of them are {margin:.0f} points behind, they differ by millionths, or one is far ahead. A figure is the
-percentage of {boards:,} boards with any false claim, the worst of these four cases and of {methods} methods. Its standard error is
-at most {error:.2f} points.
+A board is a simulated leaderboard of one scenario, with 3 to 10 *units* (tunings, partitions or splits). The true differences
+of a board are known: methods are equal, half of them are {margin:.0f} points behind, they differ by millionths, or one is far ahead.
+Each figure is the percentage of {boards:,} boards with any false claim, the largest over these four cases and over {methods} methods.
+The standard error of a figure is at most {error:.2f} points.
 
-[Leaderboards](../leaderboards.md#compare-methods-in-a-scenario) speak of *methods* whose searches fail as often as here, or of the
-*configurations* that ran. Without these words up to {strict:.1f} % of boards would claim something false: rare failures, of which
-each costs {failure:.0f} points here, may stay unseen.
+A [leaderboard](../leaderboards.md#compare-methods-in-a-scenario) makes claims on *methods* whose searches fail as often as those that
+ran, or on the *configurations* that ran. Claims on methods in general would be false on up to {strict:.1f} % of boards, since a few
+searches may miss rare failures, which cost {failure:.0f} points each in the simulation.
 
 """
 POWER = """
-With equal spreads, a method {behind:.0f} points behind is shown to be worse on {power} % of boards with {units} units.
+With equal normal spreads, a method {behind:.0f} points behind is shown to be worse on {power} % of boards with {units} units, respectively.
 """
 FRIEDMAN = """
 ## Tests over data sets
 
-Friedman's test calls equal methods different in this percentage of cases, the worst of {methods} methods. There are eight families
-of data sets, and one of them has four correlated data sets. Leaderboards test families.
+The table shows in percent how often Friedman's test calls equal methods different, the largest figure over {methods}
+methods. There are eight families of data sets, one of which has four correlated data sets. Leaderboards test by families.
 
 """
 
