@@ -147,7 +147,7 @@ def run_request(
     seed: int = 0,
     values: Mapping[str, Any] | None = None,
 ) -> Request:
-    """Return the request for a run. A tuned configuration provides the defaults. Raise `UserError` for names that are not text."""
+    """Return the request for a run, with the defaults of a tuned configuration. Raise `UserError` for a name that is not text."""
     from suite.configurations.configuration import Tuned
     from suite.runs.request import Request
 
@@ -326,7 +326,7 @@ def study(
 def status(
     sweep: str | Result | None = None, *, storage: str | Path = "runs"
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return the progress of a sweep, with the best trial of each search. Return a list of sweeps where `sweep` is the name
+    """Return the progress of a sweep, with the best trial of each search. Return a list of sweeps if `sweep` is the name
     of a study, or None (all sweeps). Such a list leaves out unreadable sweeps, which are named on standard error.
     """
     from suite.console import say

@@ -37,7 +37,7 @@ for _side in (_Loader, _Dumper):
 
 
 def read_text(path: Path, kind: str) -> str:
-    """Return the text of a UTF-8 file. Raise `UserError` if it cannot be read. The message says by `kind` what the file is."""
+    """Return the text of a UTF-8 file. Raise `UserError` if it cannot be read; `kind` describes the file in the message."""
     try:
         return plain(path, kind).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -58,7 +58,7 @@ def parse_mapping(text: str, source: str) -> dict[str, Any]:
 
 
 def dump(content: dict[str, Any]) -> str:
-    """Return the content as YAML, from which `parse_mapping` reads the same mapping with its keys in the same order."""
+    """Return the content as YAML. Reading it gives the same mapping, with its keys in the same order."""
     return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
@@ -93,7 +93,7 @@ def refuse_foreign(paths: Iterable[Path], *signs: str) -> None:
 
 
 def write_files(files: Mapping[Path, bytes], *signs: str) -> None:
-    """Write contents by path. Raise `UserError` if `refuse_foreign` refuses one of the files, or if writing fails."""
+    """Write contents by path. Raise `UserError` if writing fails, or if a path holds a non-empty file without any of the texts `signs`."""
     refuse_foreign(files, *signs)
     for path, content in files.items():
         with writing(path):

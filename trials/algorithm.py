@@ -44,11 +44,11 @@ Scored = dict[str, Tensor | Devices]
 class Range:
     """The valid values of a hyperparameter, and the interval [low, high] or the `choices` that are searched.
 
-    `real`, `whole` and `choice` make one, as in `mu: float = real(0.01, low=1e-4, high=1, log=True)`. The interval limits
-    the search only. A valid value is greater than `above`, at least `at_least` and at most `at_most`. `when` maps other
-    hyperparameters to the values under which this one exists. A hyperparameter that is not `searched` stays at its default
-    unless a study gives it a range, or bounds the cost named by `under`. A `rate` is a step size, whose best value differs
-    between data sets. `other` returns the canonical form of a value outside `choices`, or raises `UserError`.
+    An algorithm declares a range as in `mu: float = real(0.01, low=1e-4, high=1, log=True)`. The interval limits the search
+    only. A valid value is greater than `above`, at least `at_least` and at most `at_most`. The hyperparameter exists only if
+    other hyperparameters have the values in `when`. With `searched=False` a search keeps the default, unless the study gives
+    a range or limits the cost named by `under`. A `rate` is a step size, whose best value differs between data sets.
+    `other` returns the canonical form of a value outside `choices`, or raises `UserError`.
     """
 
     type: str
@@ -124,7 +124,7 @@ class Range:
         return (scale(value) - scale(low)) / (scale(high) - scale(low))
 
     def at(self, share: float) -> Any:
-        """Return the value at the position `share` in [0, 1): the inverse of `share()`. Each choice takes an equal part."""
+        """Return the value at the position `share` in [0, 1) of the interval. Choices take equal parts of [0, 1)."""
         if self.choices is not None:
             return self.choices[int(share * len(self.choices))]
         low, high = self.ends
@@ -134,7 +134,7 @@ class Range:
 
     def check(self, name: str, value: Any) -> Any:
         """Return the value of hyperparameter `name` as its type. Raise `UserError` for a wrong type, an unknown choice, or
-        a number outside `limits`. A number outside [low, high] passes, since the interval limits only the search.
+        an invalid number. A number outside [low, high] passes, since the interval limits only the search.
         """
         if self.choices is not None:
             if value in self.choices:
@@ -161,7 +161,7 @@ class Range:
 
 
 def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Return the hyperparameters that exist: those without `when`, or whose `when` holds for existing hyperparameters."""
+    """Return the hyperparameters that exist under these values, as FOLB's `psi` exists only if `variant` is `heterogeneity`."""
 
     def exists(name: str) -> bool:
         when = ranges[name].when or {} if name in ranges else {}
@@ -171,17 +171,17 @@ def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str
 
 
 def real(default: float, low: float, high: float, log: bool = False, **more: Any) -> Any:
-    """Return the dataclass field of a real hyperparameter searched in [low, high]. `more` are other fields of `Range`."""
+    """Return the dataclass field of a real hyperparameter searched in [low, high]. `more` are further arguments of `Range`."""
     return _field(default, Range("float", low, high, log, **more))
 
 
 def whole(default: int, low: int, high: int, log: bool = False, **more: Any) -> Any:
-    """Return the dataclass field of an integer hyperparameter searched in [low, high]. `more` are other fields of `Range`."""
+    """Return the dataclass field of an integer hyperparameter searched in [low, high]. `more` are further arguments of `Range`."""
     return _field(default, Range("int", low, high, log, **more))
 
 
 def choice(default: Any, choices: tuple[Any, ...], **more: Any) -> Any:
-    """Return the dataclass field of a hyperparameter that is one of `choices`. `more` are other fields of `Range`."""
+    """Return the dataclass field of a hyperparameter that is one of `choices`. `more` are further arguments of `Range`."""
     return _field(default, Range("choice", choices=choices, **more))
 
 
@@ -227,11 +227,11 @@ class Algorithm:
         raise NotImplementedError
 
     def scored(self, state: State, fed: "Federation") -> Scored:
-        """Return the models to evaluate by name, each of weights (d,) or `Devices`. The first one is ranked."""
+        """Return the models to evaluate by name, each as weights (d,) or as `Devices`. The first model is ranked."""
         raise NotImplementedError
 
     def personal(self, state: State, fed: "Federation") -> Tensor | None:
-        """Return each client's own model, (n, d), or None. The default is the first `Devices` of n models in `scored`."""
+        """Return each client's own model, (n, d), or None. The default is the first entry of `scored` with a model per client."""
         devices = [m.models for m in self.scored(state, fed).values() if isinstance(m, Devices)]
         return next((models for models in devices if len(models) == fed.n), None)
 

@@ -88,7 +88,7 @@ class FederatedData:
 
     @property
     def note(self) -> str:
-        """Return lines that say how samples were read from a user's data, and the warnings of `unreached`."""
+        """Return lines on how a user's data were read, followed by warnings about the partition."""
         return "\n".join(filter(None, (self.dataset.note, self.unreached)))
 
     @cached_property
@@ -133,19 +133,19 @@ class FederatedData:
         """Return the test samples of each client; None for a regression without owners.
 
         If each client holds the samples of an owner of its own, it is tested on this owner's test samples. Otherwise it is
-        tested on all, with labels weighted as in its training samples. This is exact if clients differ only in their
+        tested on all, with labels weighted as in its training samples. Such a score is right if clients differ only in their
         label frequencies. Clients without test samples are left out.
         """
         return self._mixtures(self.test)
 
     @cached_property
     def client_vals(self) -> ClientTests | None:
-        """Return the validation samples of each client, as `client_tests` does; None if no sample validates."""
+        """Return the validation samples of each client, or None, by the rules of `client_tests`."""
         return self._mixtures(self.val)
 
     @cached_property
     def unseen_tests(self) -> ClientTests | None:
-        """Return `client_tests` of the clients that take no part in training; None if there are no such clients."""
+        """Return the test samples of each client that takes no part in training; None if there are no such clients."""
         unseen = replace(self, train=self.unseen_train, offsets=self.unseen_offsets)
         return unseen.client_tests if unseen.clients else None
 
@@ -192,8 +192,8 @@ class FederatedData:
 
 
 def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> FederatedData:
-    """Split a data set into test, validation and training samples, and partition the training samples to clients. The share
-    `val_fraction` of samples outside the test set is for validation, drawn per owner where samples have owners. Raise
+    """Split a data set into test, validation and training samples, and partition the training samples among clients. Of the
+    samples outside the test set the share `val_fraction` is for validation, drawn per owner if they have owners. Raise
     `UserError` if the heterogeneity level does not fit the data.
     """
     test, ids = np.flatnonzero(dataset.test), np.flatnonzero(~dataset.test)

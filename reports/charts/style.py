@@ -57,7 +57,7 @@ class Chart:
 
 
 def styles(algorithms: Iterable[str], unranked: Collection[str] = ()) -> Look:
-    """Return the colour (grey if `unranked`) and dash pattern of each algorithm; the suite's own look the same on every page."""
+    """Return the colour (grey if `unranked`) and dash pattern of each algorithm. Shipped algorithms look the same on every page."""
     names = list(dict.fromkeys(algorithms))
     pairs = [(hue, dash) for dash, hue in product(DASHES, HUES)]
     ours = [*FIRST, *(name for name in ALGORITHMS if name not in FIRST)]
@@ -70,7 +70,7 @@ def styles(algorithms: Iterable[str], unranked: Collection[str] = ()) -> Look:
 
 
 def slug(text: str) -> str:
-    """Return the text in lower case, with a dash for all but letters and digits, for file names and ids."""
+    """Return the text in lower case, with dashes in place of characters other than a-z and 0-9, for file names and ids."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 

@@ -59,9 +59,9 @@ class Finding:
 class Audit:
     """The facts of one row's search; a fact that was not recorded is None.
 
-    `hyperparameters` is the number of searched hyperparameters, `trials` that of the trials, and `diverged_share` the share of
+    `hyperparameters` and `trials` are the numbers of searched hyperparameters and of trials, `diverged_share` is the share of
     trials that diverged. `edges` lists the winner's values at an end of their range. `margin` is the winner's lead over the
-    second configuration, `late_gain` the improvement of the best score by the last tenth of the trials. `noise` is the
+    second best, `late_gain` the improvement of the best score by the last tenth of the trials. `noise` is the
     standard deviation of the winner's score over final seeds, `as_good` the number of other configurations within `noise`.
     """
 
@@ -114,9 +114,9 @@ def audit(
 
 
 def combined(searches: Sequence[Audit]) -> Audit:
-    """Return the facts of a row with several searches: means, the largest `trials`, and the edges that chance does not explain.
-    By chance a winner is at an end of a range with probability `EDGE`. An edge is kept if k of n winners are
-    there, and k or more have a binomial probability of at most `EDGE`. That holds for 1 of 1, 2 of 2 to 7, and 3 of 8.
+    """Return the facts of a row with several searches: means, the largest `trials`, and edges too frequent to be chance.
+    A winner is at a given end of a range by chance with probability `EDGE`. An edge is kept if it is improbable
+    (binomial tail at most `EDGE`) that so many winners have it by chance: if 1 of 1, 2 of 2 to 7, or 3 of 8 winners have it.
     """
     if len(searches) == 1:
         return searches[0]

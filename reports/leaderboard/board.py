@@ -32,7 +32,7 @@ class Ongoing(NamedTuple):
 class Standing:
     """The interim result of one algorithm in an unfinished scenario. `trials` of its `planned` search trials and `finals`
     of its `seeds` final runs have ended. `best` is the best validation score so far, reached with `params`. `rank` is None
-    for references, and for algorithms without a score.
+    for algorithms without a score, and for those that are shown as a `reference` only.
     """
 
     algorithm: str
@@ -97,14 +97,14 @@ class Method:
 class Score:
     """The fields of a row about its score. `rank` is None if the method is not ranked; `tied` rows share their rank.
 
-    The 95 % interval of the mean is over the `units` levels of the factor `over`: split, partition, tuning or seed
-    (`reports.leaderboard.replication`). `spread` has the standard deviation by factor, `by_replicate` the mean score of each
-    search's winner. `behind` is how far the mean is behind that of the first row, `behind_low` and `behind_high` the interval
-    of the distance to the best method. `beaten_by` names the methods that are shown to be ahead; without any the method may
-    be the best, and is `within_noise`. `equivalent` methods are also within the study's margin of the best (None without a
+    `ci_low` and `ci_high` are the ends of the mean's 95 % interval, taken over the `units` levels of the factor `over`: split,
+    partition, tuning or seed. `spread` has the standard deviation by factor, `by_replicate` the mean score of each search's
+    winner. `behind` is the distance of the mean from that of the first row. The true distance from the best method is between
+    `behind_low` and `behind_high`. `beaten_by` names the methods that are shown to be better. A method that none is shown to
+    beat is `within_noise`. It is `equivalent` if it is also shown to be within the study's margin of the best (None without a
     margin). If no error can be estimated, `behind_low`, `behind_high`, `within_noise` and `equivalent` are None. `worst_clients`
-    is the mean score of the worst 10 % of clients, `client_spread` the standard deviation over clients. Both are None if they
-    were not measured at the mean's evaluations. `test_samples` is the size of the test set, 0 if unknown.
+    is the mean score of the worst 10 % of clients, `client_spread` the standard deviation over clients; both are None if not
+    measured. `test_samples` is the size of the test set, 0 if unknown.
     """
 
     metric: str
@@ -132,9 +132,9 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The fields of a row about its cost: means over whole final runs; `budget` is the equal cost of a comparison, if any.
-    `reached_share` is the share of final runs that reached the target. Each `*_to_target` is a mean over these runs. Only the
-    median is over all final runs. The runs that missed the target come last in it; it is None if one is in the middle.
+    """The fields of a row about its cost, as means over whole final runs. `budget` is the cost at which scores are compared,
+    if not at equal rounds. `reached_share` is the share of final runs that reached the target; each `*_to_target` is a mean over
+    these runs. Only `median_rounds_to_target` is over all final runs; it is None if more than half of them missed the target.
     """
 
     rounds_to_target: float | None
@@ -153,9 +153,9 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """The fields of a row about its search, and where that is recorded. `sweeps` names all sweeps of the group, joined by " + ".
-    `runs` has the ids of the final runs, `chosen` those of the final runs with the shown `params`. `page` is the path of
-    the row in MLflow. `audit` is None if no search trial is recorded.
+    """The fields of a row about its search. `sweeps` names all sweeps of the group, joined by " + ". `runs` has the ids of all
+    final runs, and `chosen` the ids of those with the hyperparameters that the row shows. `page` is the path of the row in
+    MLflow. `audit` is None if no search trial is recorded.
     """
 
     sweep: str

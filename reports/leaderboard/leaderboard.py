@@ -47,7 +47,7 @@ SEARCH = [*Draw._fields[:-1]]
 
 
 class ComparisonTerms(NamedTuple):
-    """The conditions under which a sweep tuned and ran its methods in a scenario; only runs with equal ones are compared.
+    """The conditions under which a sweep tuned and ran its methods in a scenario. Only sweeps with equal conditions are compared.
     `split` is the fingerprint of the partition of the data in the first final run. `settings` are those that all methods
     share, as JSON. `trials` is the largest number of search trials of any method.
     """
@@ -128,7 +128,7 @@ def leaderboard(
     margin: float | None = None,
 ) -> Leaderboard:
     """Return the leaderboard of final runs, compared at equal rounds, steps, bytes or simulated seconds (`at`). `runs` has
-    one row per final run, with the columns of a sweep's table and those of `COMPARED`. The columns "rounds to ..." count
+    one row per final run, with the columns of a sweep's table and those that `COMPARED` lists. The columns "rounds to ..." count
     the rounds to the test score `target`. A method shown to be at most `margin` behind the best is marked as equivalent to it.
     """
     groups, notes = matched(runs, trials)
@@ -173,9 +173,9 @@ def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
 
 
 def _at_budget(group: Group) -> tuple[Group, float | None]:
-    """Return the runs with their scores at the group's budget, and that budget: the smallest cost of any run. A run without
-    cost (for example one that sends no bytes) sets no budget; a run without a curve keeps its score. Where no run has a cost,
-    the scores stay as they are and the budget is None.
+    """Return the runs with their scores at the group's budget, and the budget, which is the smallest total cost above 0 of any
+    run. Runs without a curve keep their scores. If no run has a cost (for example if runs are compared at equal rounds),
+    return the runs as they are, and None.
     """
     budget = inf
     for runs in group.values():
@@ -196,7 +196,7 @@ def _at_budget(group: Group) -> tuple[Group, float | None]:
 def _rank(
     group: Group, trials: Trials, target: float | None, margin: float | None
 ) -> tuple[list[Row], tuple[Difference, ...]]:
-    """Return the rows of a group, best first and references last, and the differences of all pairs of ranked methods."""
+    """Return the rows of a group, best first and unranked methods last, and the differences of all pairs of ranked methods."""
     group, budget = _at_budget(group)
     first = next(iter(group.values())).iloc[0]
     better = sign(direction(first["compared"]))

@@ -42,7 +42,7 @@ SAME = "not shown to differ"
 class PairTest:
     """Wilcoxon's test of two algorithms over all families; `rank_difference` is the second's average rank minus the first's.
     `wilcoxon` is the p-value, `holm` the corrected one. `smallest` is the p-value if all families preferred one algorithm.
-    The verdict is `CANNOT` if `smallest` is above the corrected level `threshold`, or if there are too few families.
+    The verdict is "cannot reject at this n" if `smallest` is above the corrected level `threshold`, or families are too few.
     """
 
     first: str
@@ -60,8 +60,8 @@ class Across:
     """A comparison over families of data sets: the `algorithms`, best first, with their average `ranks` and the ends
     `rank_low` and `rank_high` of bootstrap intervals (empty below 2 families).
 
-    `friedman` is the p-value of Friedman's statistic `chi2`. `iman_davenport` is the p-value of `f`, its less conservative
-    correction. All four are None below 3 algorithms or `ENOUGH` families.
+    `friedman` is the p-value of Friedman's statistic `chi2`. `iman_davenport` is the p-value of `f`, a less
+    conservative correction of `chi2`. All four are None below 3 algorithms or 8 families (`ENOUGH`).
     """
 
     algorithms: tuple[str, ...]
@@ -91,7 +91,7 @@ def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | Non
 
 
 def half_width(spread: float, n: int) -> float:
-    """Return half the width of Student's interval of n values with standard deviation s: t_{n-1, (1+LEVEL)/2} s / sqrt(n)."""
+    """Return half the width of Student's 95 % interval of n values with standard deviation `spread`, t_{n-1, 0.975} spread / sqrt(n)."""
     return quantile((1 + LEVEL) / 2, n - 1) * spread / n**0.5
 
 
@@ -101,7 +101,7 @@ def quantile(probability: float, freedom: float) -> float:
 
 
 def corrected(pairs: int) -> float:
-    """Return the level for each of several intervals so that all hold jointly with `LEVEL` (Bonferroni)."""
+    """Return the confidence level that each of `pairs` intervals needs, so that all hold together at 95 % (Bonferroni)."""
     return 1 - (1 - LEVEL) / max(1, pairs)
 
 
@@ -109,8 +109,8 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
     """Compare algorithms over families; `families[family][scenario][algorithm]` has one score per tuning, more is better.
 
     An algorithm without a score in one scenario of a family is missing from the family. Tests need every algorithm in every
-    family. So the algorithm or family with the largest share of missing pairs is left out, until no pair is missing. In a
-    tie a family goes before an algorithm, then the last by name. Return None if fewer than two algorithms or no family remain.
+    family. So the algorithm or family with the largest share of missing pairs is left out, until no pair is missing. Return
+    None if fewer than two algorithms or no family remain.
     """
     complete: dict[str, set[str]] = {}
     everybody: set[str] = set()
@@ -156,8 +156,8 @@ def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _bootstrap(
     rows: Sequence[Sequence[Mapping[str, Sequence[float]]]], names: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the lower and upper ends of bootstrap percentile intervals of the average ranks; empty below 2 rows. A bootstrap
-    sample draws families, and in each of their scenarios each method's tunings, with replacement. The seed is fixed.
+    """Return the lower and upper ends of bootstrap percentile intervals of the average ranks; empty below 2 families (`rows`).
+    A sample draws families, and in each of their scenarios each method's tunings, with replacement. The seed is fixed.
     """
     if len(rows) < 2:
         return (), ()
@@ -205,8 +205,8 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
 
 
 def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
-    """Return rows and algorithms such that every row has every algorithm, from the set of algorithms in each row. The row or
-    algorithm with the largest share of missing pairs is dropped until no pair is missing.
+    """Return the rows and algorithms that remain if the row or algorithm with the largest share of missing pairs is dropped
+    until every row has every algorithm. `present` holds the algorithms of each row.
     """
     names = sorted(set().union(*present.values()))
     holes = pd.DataFrame({row: ~np.isin(names, [*present[row]]) for row in present}, names)
@@ -226,8 +226,8 @@ def friedman_test(
     table: npt.NDArray[Any],
 ) -> tuple[float | None, float | None, float | None, float | None, str]:
     """Return Friedman's chi-squared, its p-value, Iman and Davenport's F, its p-value, and the verdict, from scores
-    `(families, algorithms)`. Below 3 algorithms or `ENOUGH` families the numbers are None, and the verdict says what is
-    needed.
+    `(families, algorithms)`. Below 3 algorithms or 8 families (`ENOUGH`) the numbers are None, and the verdict says
+    what is needed.
     """
     n, k = table.shape
     if k < 3 or n < ENOUGH:

@@ -125,12 +125,12 @@ def to_target_text(row: Row) -> str:
 
 
 def spread_text(row: Row) -> str:
-    """Return the standard deviation of a row's score by each varying factor, such as `tuning 0.8 seed 0.3`."""
+    """Return the standard deviation of a row's score over each factor that varies, such as `tuning 0.8 seed 0.3`."""
     return " ".join(f"{factor} {score_text(value, row)}" for factor, value in row.spread.items())
 
 
 def params_text(params: Mapping[str, Any]) -> str:
-    """Return hyperparameters on one line, such as `lr=0.0316 mu=0.01`, with three digits of real numbers."""
+    """Return hyperparameters on one line, such as `lr=0.0316 mu=0.01`, with real numbers to three significant digits."""
     texts = {k: f"{v:.3g}" if isinstance(v, float) else str(v) for k, v in params.items()}
     return " ".join(starmap("{}={}".format, texts.items()))
 
@@ -150,15 +150,15 @@ def plural(over: str) -> str:
 
 
 def methods(rows: Sequence[Row]) -> bool:
-    """Return whether every method was tuned often enough for sentences about methods instead of the configurations that ran."""
+    """Return whether the ranked methods were tuned often enough to compare methods, not only the configurations that ran."""
     units = [row.units if row.over != "seed" else 0 for row in rows if row.rank is not None]
     # Failures that do not occur in a method's few searches must show in those of the others.
     return bool(units) and min(units) >= UNITS and sum(sorted(units)[1:]) >= SEARCHES
 
 
 def answer(rows: Sequence[Row]) -> str:
-    """Return sentences on which ranked methods of a group may be the best, and how many runs diverged. They are about methods
-    if each was tuned often enough (`methods`), otherwise about the configurations that ran.
+    """Return sentences on which ranked methods of a group may be the best, and how many runs diverged. They compare
+    methods if all were tuned often enough, otherwise only the configurations that ran.
     """
     ranked = [row for row in rows if row.rank is not None]
     best = [label(row) for row in ranked if row.within_noise]
@@ -199,7 +199,7 @@ def setting_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def legend(board: Leaderboard) -> str:
-    """Return a line on how the rows were made, and over which units their intervals are."""
+    """Return a line on how methods were tuned and ranked, and over how many units (such as seeds) the intervals are taken."""
     counts: dict[str, None] = {}
     for row in board.rows:
         counts[f"{row.units} {plural(row.over) if row.units > 1 else row.over}"] = None
@@ -300,7 +300,7 @@ def audit_table(board: Leaderboard) -> Table | None:
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """Return a line for each kind of finding in the rows' audits, with the names of the first `NAMED` rows."""
+    """Return a line for each kind of finding in the rows' audits, with the names of the first few rows."""
     scenarios, kinds = _scenarios(rows), dict[str, list[str]]()
     for kind in KINDS:
         for row in rows:
@@ -315,7 +315,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
 
 
 def _scenarios(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:
-    """Return a short name for each group: its data set, model, heterogeneity and sweeps, less those that all groups share."""
+    """Return a short name for each group of rows: those parts of its scenario and sweeps that differ between the groups."""
     parts = {row.group: (*row.scenario, row.sweeps) for row in rows}
     differ = [len(set(names)) > 1 for names in zip(*parts.values(), strict=True)]
     return {group: " ".join(compress(names, differ)) for group, names in parts.items()}

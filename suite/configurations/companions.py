@@ -46,7 +46,7 @@ Array = npt.NDArray[Any]
 
 
 class Companion(Written):
-    """A setting of hyperparameters other than rates, and the percentage points of accuracy that it `loses` to the best, on average."""
+    """A setting of hyperparameters other than rates. `loses` is its mean distance from the best in percentage points of accuracy."""
 
     params: dict[str, Any]
     loses: float
@@ -117,8 +117,8 @@ class RecordedScenario:
 def recorded(
     tables: Sequence[Path], names: Collection[str] = algorithms.ALGORITHMS
 ) -> dict[str, list[RecordedScenario]]:
-    """Return by algorithm the scenarios with at least `LEAST` search trials of classification in these files. `names`
-    selects the algorithms. Raise `UserError` for a file that is not a table of trials.
+    """Return by algorithm the classification scenarios with at least 20 search trials in these files. `names` selects the
+    algorithms. Raise `UserError` for a file that is not a table of trials.
     """
     import pandas as pd
 
@@ -144,7 +144,7 @@ def recorded(
 def measure(
     scenarios: Mapping[str, Sequence[RecordedScenario]], leave_out: str | None
 ) -> dict[str, Measurement]:
-    """Return the companions of each algorithm, measured without the data set family `leave_out`."""
+    """Return each algorithm's companions, measured on its `scenarios` except those of the data set family `leave_out`."""
     measured = {}
     for name, candidates in scenarios.items():
         kept = [scenario for scenario in candidates if scenario.family != leave_out]
@@ -198,8 +198,8 @@ def read(path: str) -> Companions:
 
 
 def starts(entries: Sequence[Entry], warm_start: str) -> dict[str, list[InitialConfiguration]]:
-    """Return by entry id the companions from which a search starts. `warm_start` is `companions` or `some-companions`, with
-    or without `:FILE`. With `companions`, a scenario in which some algorithm has no companions gets none.
+    """Return by entry id the companions from which a search starts. `warm_start` is `companions` or `some-companions`,
+    optionally followed by `:FILE`. With `companions`, a scenario starts from companions only if all of its algorithms have some.
     """
     kind, _, path = warm_start.partition(":")
     measured = read(path).algorithms
@@ -218,7 +218,7 @@ def starts(entries: Sequence[Entry], warm_start: str) -> dict[str, list[InitialC
 
 
 def companions_of(entry: Entry, measured: Measurement) -> list[InitialConfiguration]:
-    """Return an entry's companions at its default rates. Hyperparameters that the entry lacks are left out."""
+    """Return the measured companions with the entry's default rates, and without hyperparameters that the entry lacks."""
     source = f"companions of {measured.families} families, {measured.trials} trials"
     configurations = []
     for each in measured.companions:

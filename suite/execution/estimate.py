@@ -52,7 +52,7 @@ class Estimates:
         return self._sizes[entry.id]
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:
-        """Return by entry id the memory in bytes of a process that runs as many trials of the entry as allowed."""
+        """Return by entry id the memory in bytes of a process that runs a full pack of the entry's trials."""
         memory = {}
         for entry in entries:
             need, pack = self.size(entry)
@@ -66,7 +66,7 @@ class Estimates:
 
     def plan(self, entries: list[Entry], calibrate: bool) -> dict[str, Any]:
         """Return the work, time, memory and disk of a sweep of these entries. Each trial counts with all rounds, so early stopping
-        can only reduce the work. Each trial that runs has one checkpoint.
+        can only reduce the work. The disk holds one checkpoint of each trial that runs at the same time.
 
         Seconds and hours are None unless `calibrate` is true: then a few rounds of each default configuration are measured.
         """

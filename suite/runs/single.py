@@ -53,7 +53,7 @@ class Finished:
 
     @property
     def history(self) -> list[dict[str, float]]:
-        """Return a flat dict per evaluation, from round 0 on: its metrics, and counters of costs up to its round."""
+        """Return a flat dict per evaluation, from round 0 on, with the metrics and the cumulative costs."""
         return self.simulation.history
 
     @property
@@ -135,7 +135,7 @@ def execute(
     halved: dict[str, int] | None = None,
 ) -> Finished:
     """Run a specification to its end in this process. `memory` is the budget in bytes for clients computed at once.
-    `halved` repeats a run that lacked memory: from its `round` on, at most `chunk` clients were computed at once.
+    To repeat a run that lacked memory, `halved` has the `round` from which at most `chunk` clients are computed at once.
     """
     started = time.perf_counter()
 
@@ -160,7 +160,7 @@ def check_folder(folder: Path) -> None:
 
 
 class RecordedRun(NamedTuple):
-    """A recorded run: its `name` in messages, how it `ran` (see `suite.tracking.tags.run_tags`), and the history to compare."""
+    """A recorded run: its `name` in messages, how it `ran` (such as on which device), and the history to compare."""
 
     name: str
     spec: TrialSpec
@@ -200,7 +200,7 @@ def sample(tables: "Tables", count: int) -> Iterator[RecordedRun]:
 
 
 class Replay(NamedTuple):
-    """The repetition of a recorded run, with the differences. `near` says why rounding errors are allowed ("": they are not)."""
+    """The repetition of a recorded run, with the differences. `near` says why rounding errors are allowed, "" if they are not."""
 
     run: Finished
     differences: list[str]
@@ -208,7 +208,7 @@ class Replay(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Return whether the repeated run had to equal the recorded one bit for bit, and does."""
+        """Return whether the repeated run equals the recorded one bit for bit; False if rounding errors were allowed."""
         return not (self.near or self.differences)
 
 

@@ -48,7 +48,7 @@ class EntrySchedulers:
         return bool(ends)
 
     def replay(self, ended: Mapping[str, ValidationResult]) -> None:
-        """Restore the scores at all stops from the reports of trials before a restart."""
+        """Restore the scores at all stops, after a restart, from the recorded results of trials that ended before it."""
         for trial_id, end in ended.items():
             # The scheduler never sees the last report of a trial that ended by itself.
             last = end.at if end.status in (Status.FINISHED, Status.DIVERGED) else None

@@ -51,7 +51,7 @@ class Replicate:
 
     @property
     def seed(self) -> int:
-        """The number that is added to the run seeds of the first replicate to get those of this one."""
+        """The number to add to the first replicate's run seeds to get this replicate's run seeds."""
         return (
             self.tuning * TUNING_SEEDS + self.partition * PARTITION_SEEDS + self.split * SPLIT_SEEDS
         )

@@ -41,7 +41,7 @@ class SweepRequest:
     smoke: bool = False
 
     def open(self) -> Sweep:
-        """Return the sweep, ready to run. Raise one `UserError` with all faults of the study, or if the sweep's files cannot be used."""
+        """Return the sweep, ready to run. Raise `UserError` with all faults of the study, or for files that cannot be used."""
         state = self.paths.state()
         begun = state.begun if self.resume else None
         name, study = self._read(begun, self.changes)
@@ -78,7 +78,7 @@ class SweepRequest:
 
 
 def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> Study:
-    """Return the study of an earlier session with changes. Raise `UserError` unless each change extends the study or is in `FREE`."""
+    """Return the study of an earlier session with changes. Raise `UserError` for changes that affect the search, other than additions."""
     before, study = check_study(former, {}, source), check_study(former, changes, source)
     # `model_dump` leaves out `tunings`, `partitions` and `splits` of 1.
     was, now = (dict[str, Any](each) | each.model_dump(mode="json") for each in (before, study))

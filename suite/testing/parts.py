@@ -108,8 +108,8 @@ CHECKS: dict[str, tuple[Registry[Any], Callable[..., Any]]] = {
 def findings(
     name: str, values: Mapping[str, Any], dataset: str | None, **how: Any
 ) -> Iterator[CheckFinding]:
-    """Yield the findings on the class or model `name`, or on each class in a file. `values` are hyperparameters and settings for
-    an algorithm, and `how` further arguments of `checks`. Raise `UserError` if `dataset` is given and `name` is no model.
+    """Yield the findings on the class or model `name`, or on each class in the file `name`. `values` are hyperparameters and
+    settings of an algorithm, and `how` further options of its checks. Raise `UserError` if `dataset` is given and `name` is no model.
     """
     for kind, each in _named(name):
         title = f"{kind} {each.rpartition(':')[2]}"

@@ -37,7 +37,7 @@ class FedDC(FedDyn):
         return {**state, "g": torch.zeros_like(state["w"]), "g_k": fed.client_rows()}
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """Return FedDyn's rows, and the `correction` g / om_k - g_k (k, d)."""
+        """Return the tensors of FedDyn's local steps, and the `correction` g / om_k - g_k (k, d) of their directions."""
         share = state["g"] / fed.relative_size(ids).unsqueeze(1)
         return {**super().rows(state, ids, fed), "correction": share - state["g_k"][ids]}
 

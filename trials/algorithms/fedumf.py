@@ -34,8 +34,8 @@ class FedUmf(FedAvg):
     alpha: float = real(1.0, low=0.05, high=1.0, at_least=0, at_most=1)
 
     def init(self, fed: Federation) -> State:
-        """Return the base class's state, and facts of the round before: the tensors that were sent, the real hyperparameters
-        (with the decayed rate), and a mask (n,) of the selected clients, including those that did not answer.
+        """Return the base class's state, and facts of the round before: the tensors that were sent, the hyperparameters of
+        type float (with the decayed rate), and a mask (n,) of the selected clients, including those that did not answer.
         """
         state = super().init(fed)
         return {
@@ -68,7 +68,7 @@ class FedUmf(FedAvg):
 
     @property
     def _reals(self) -> dict[str, float]:
-        """Return the real hyperparameters by name, which differ between rounds if the learning rate decays."""
+        """Return the hyperparameters of type float by name, with this round's learning rate."""
         ranges = self.ranges().items()
         return {name: getattr(self, name) for name, span in ranges if span.type == "float"}
 

@@ -10,7 +10,7 @@ from trials.engine.federation import Federation
 
 @dataclass(frozen=True)
 class FOLB(FedProx):
-    """FedProx's clients, with updates weighted by how well the device's gradient agrees with the mean gradient.
+    """FedProx with updates weighted by how well the device's gradient agrees with the mean gradient.
     w <- w + sum_S (I_k / sum_S |I_j|) delta_k, delta_k = w_k - w. With the full local gradient g_k = grad F_k(w) and
     G = mean_S g_k:
 
@@ -59,6 +59,6 @@ class FOLB(FedProx):
 def inexactness(
     proximal: FedProx, ids: Tensor, start: Tensor, local: Tensor, g: Tensor, fed: Federation
 ) -> Tensor:
-    """Return gamma_k (k,) of devices that trained from `start` to `local`, with gradients g at the start, all (k, d)."""
+    """Return gamma_k (k,), how inexactly devices solved their problems, from `start`, `local` and start gradients g, all (k, d)."""
     residual = proximal.direction(local, fed.gradient(ids, local), start).norm(dim=1)
     return (residual / g.norm(dim=1)).nan_to_num(0.0, posinf=0.0).clamp(max=1.0)

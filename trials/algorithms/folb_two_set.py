@@ -13,7 +13,7 @@ FLOOR = 1e-12
 
 @dataclass(frozen=True)
 class FOLBTwoSet(FedProx):
-    """FedProx's clients of a set S1, with updates weighted by agreement of gradients, normalised by a second set S2.
+    """FedProx on a set S1 of clients, with updates weighted by agreement of gradients and normalised by a second set S2.
     w <- w + sum_{S1} <g_k, G1> / (sum_{S2} <g_k', G2>) delta_k, delta_k = w_k - w, G1 = mean_{S1} g, G2 = mean_{S2} g.
     The weights add up to |G1|^2 / |G2|^2, a random factor. Updates of devices that disagree with G1 are subtracted.
 
@@ -32,7 +32,7 @@ class FOLBTwoSet(FedProx):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return the state after the first set's updates, weighted by (9) with gradients of a second set of devices."""
+        """Return the state after the first set's updates, weighted by equation (9) with gradients of a second set of devices."""
         others = fed.select("second")
         second = fed.gradient(others, fed.broadcast(others, state["w"]))
         second = fed.upload(others, second)

@@ -29,8 +29,8 @@ def to_device(
 
 
 def distinct(ids: Tensor, device: torch.device) -> tuple[npt.NDArray[Any], Any, Any]:
-    """Return the distinct `ids` (u,) in ascending order. Return also, on the device, the index (u,) in `ids` at which each of
-    them occurs first, and for each of `ids` (k,) its index among the distinct ids.
+    """Return the distinct `ids` (u,) in ascending order, the index of the first occurrence of each (u,), and the index of each
+    of the `ids` (k,) in the distinct ones, as `np.unique` does. The indices are on the device.
     """
     array = ids.numpy()
     if (array[1:] > array[:-1]).all():
@@ -42,7 +42,7 @@ def distinct(ids: Tensor, device: torch.device) -> tuple[npt.NDArray[Any], Any, 
 def uniform_on(
     device: torch.device, stream: str, *words: Any, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return on a device the numbers (k, size) that `randomness.uniform` returns for `words` (k, 1) and 0, ..., size - 1."""
+    """Return uniform numbers (k, size) on a device; column j has the numbers of `randomness.uniform` for `words` (k, 1) and j."""
     # On a GPU the hash of the last word, the largest part of the work, runs on the device.
     dtype = dtype or torch.float64
     if device.type == "cpu":

@@ -223,7 +223,7 @@ def frequent(texts: Iterable[list[str]], number: int) -> dict[str, int]:
 class News20(NaturalData):
     """20 newsgroups by author (natural), words of subject and body (Lang 1995; the version by date).
 
-    Clients are the 389 authors, by their address in `From:`, of at least five training mails each, 3,743 in all. All test
+    Clients are the 389 authors (addresses in `From:`) with at least five training mails each, 3,743 mails in all. All test
     mails are kept. x (N, 2000): log(1 + count) of the most frequent words in the kept training mails, scaled to length 1.
     Of a mail's headers x has only the subject, since others name the group.
     """

@@ -49,11 +49,11 @@ class Pack:
         self._made: dict[Hashable, Any] = {}
 
     def solver(self, *arguments: Any) -> Solver:
-        """Return a solver that hands its calls to this pack. Its arguments are those of `Solver`."""
+        """Return a solver, made with these arguments of `Solver`, that lets this pack join its calls with those of other runs."""
         return PackedSolver(self, *arguments)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the result of `make()` for a key. The latest 16 results are kept."""
+        """Return the result of `make()`, which is cached by key. The cache holds the latest 16 results."""
         if key not in self._made:
             if len(self._made) == KEPT:
                 self._made.pop(next(iter(self._made)))
@@ -81,7 +81,7 @@ class Pack:
 
 
 class PackedSolver(Solver):
-    """The solver of a run of a pack; outside of `Pack.run`, a solver like any other."""
+    """A solver that lets its pack join its calls with similar calls of other runs. Outside of `Pack.run` it computes alone."""
 
     def __init__(self, pack: Pack, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -99,7 +99,7 @@ class PackedSolver(Solver):
 
 
 def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
-    """Return the results of similar calls from one joint call, or () for each if every run has to compute by itself."""
+    """Compute similar calls as one and return the result of each call; return () for each if every run has to compute alone."""
     if len(calls) == 1:
         return [()]
     first = calls[0]
@@ -120,7 +120,7 @@ def _content(value: Any) -> Hashable:
 
 
 def _structure(value: Any) -> Hashable:
-    """Return a hashable key of an argument that ignores the lengths of its first two axes, which may differ."""
+    """Return a hashable key of an argument. Arrays that differ only in their first two lengths share a key, unless a second length is 1."""
     if is_dataclass(value):
         return tuple(_structure(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, torch.Tensor | np.ndarray):

@@ -52,7 +52,7 @@ TIMES = np.ndarray | np.number | float | int
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """A parsed heterogeneity level: its canonical `name`, and the part `dealing` that decides who holds which sample."""
+    """A parsed heterogeneity level. `name` is its canonical text, `dealing` the part of this text that assigns samples to clients."""
 
     name: str
     dealing: str
@@ -65,7 +65,7 @@ class Heterogeneity:
         return any(modifier.changes_work for modifier in self.modifiers)
 
     def unseen(self, clients: int, rng: np.random.Generator) -> Array:
-        """Return the ids, ascending, of those among `clients` clients that take no part in training."""
+        """Return in ascending order the ids of the clients, out of 0..clients-1, that take no part in training."""
         unseen = [plugins.hook(m, "unseen", np.ndarray, clients, rng) for m in self.modifiers]
         return np.unique(np.concatenate([np.empty(0, np.int64), *unseen]))
 

@@ -51,11 +51,11 @@ class Modifier:
         return ids
 
     def step_seconds(self, ids: Array, seed: int) -> Array | float:
-        """Return factors (k,) that multiply each client's time for a local step, by default one simulated second."""
+        """Return factors (k,) for the clients' times of a local step, which takes one simulated second without modifiers."""
         return 1.0
 
     def waiting_seconds(self, ids: Array, seed: int) -> Array | float:
-        """Return the simulated seconds (k,) that a round takes each client besides its local steps."""
+        """Return the simulated seconds (k,) that each client takes in a round besides its local steps."""
         return 0.0
 
 
@@ -71,7 +71,7 @@ class TakesSizes(Protocol):
 class LogNormal:
     """The size law m_k ~ LogNormal(log(N/n), sigma), rescaled to the sum N (FedDyn's and FedDC's code; FedUmf's "unbalanced").
 
-    Sizes are rounded down, and the first client takes the remainder. A client of size 0 gets one sample of the largest.
+    Sizes are rounded down, and the first client takes the remainder. A client of size 0 takes one sample from the largest.
     """
 
     on: ClassVar[type] = TakesSizes
@@ -222,15 +222,15 @@ class Speed(Modifier):
 
 @dataclass(frozen=True)
 class Dropout(Modifier):
-    """The modifier `+dropout`: a selected device does not answer with probability `rate`; it neither trains nor sends, and its
-    state stays as it was. If no device would answer, the one with the largest uniform number does.
+    """The modifier `+dropout`: with probability `rate` a selected device does not answer. It then neither trains nor sends, and
+    its state stays as it was. At least one device answers.
     """
 
     summary = "a selected device does not answer with probability rate"
     rate: float = bounded(low=0, below=1)
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
-        """Return the clients whose uniform number in this round is at least `rate`, or else the one with the largest."""
+        """Return the clients that draw a uniform number of at least `rate` in this round, or else the client with the largest."""
         u = randomness.uniform("dropout", seed, round_index, ids)
         return ids[u >= min(self.rate, u.max())]
 

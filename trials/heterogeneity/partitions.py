@@ -57,7 +57,7 @@ class Dirichlet(Partition):
     """The partition with equal sizes floor(N/n) and label shares q_k ~ Dirichlet(a), as in the code of FedDyn and FedDC.
 
     Samples are assigned one by one. A random client that is not full draws a label from q_k, restricted to labels with
-    samples left, and takes one of these. Where q_k has no such label, it draws in proportion to the samples left.
+    samples left, and takes one of these. If q_k has no such label, the client draws in proportion to the samples left.
     """
 
     summary = "equal sizes, label shares drawn from Dirichlet(a); small a is skewed"
@@ -105,8 +105,8 @@ class DirichletByClass(Partition):
     """The partition that shares each label l among the n clients by p_l ~ Dirichlet(a).
 
     Yurochkin et al. (2019) and Li et al. (2022) use it. Their code draws anew until every client has enough samples, which
-    for small a never ends. Here a client without samples gets one of the label that the largest client has most of. If a is
-    so large that p_l overflows, p_l is 1/n.
+    for small a never ends. Here a client without samples takes one from the largest client, of the label most frequent there.
+    If a is so large that p_l overflows, p_l is 1/n.
     """
 
     summary = "each label is shared by proportions drawn from Dirichlet(a)"
@@ -132,7 +132,7 @@ class DirichletByClass(Partition):
 class Labels(Partition):
     """The partition in which client k holds the c labels (k + j) mod C, j < c, and a label's holders share it equally.
 
-    FedProx's MNIST and FOLB Fig. 6 assign labels so; with `+sizes(powerlaw)` the sizes are theirs, too.
+    FedProx's MNIST and FOLB Fig. 6 assign labels in this way, with sizes by `+sizes(powerlaw)`.
     """
 
     summary = "each client holds exactly c labels"
@@ -148,7 +148,7 @@ class Labels(Partition):
 
     def held(self, stock: Array, clients: int, least: int) -> Array:
         """Return which client holds which label, (n, C) bool. `stock` (C,) is the number of samples of each label. Raise
-        `UserError` if it is too small to give every holder of a label `least` samples.
+        `UserError` if there are fewer than c labels, or fewer than `least` samples for each holder of a label.
         """
         if self.c > len(stock):
             raise UserError(f"the data have only {len(stock)} labels")
@@ -225,7 +225,7 @@ class GaussianSizes(Partition):
 
     @abstractmethod
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        """Yield each device's labels, out of those `present` in the data. Labels are drawn lazily, after the sizes."""
+        """Yield each device's labels, out of those `present` in the data. The labels are drawn after the sizes."""
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         present = np.flatnonzero(stocks(y))

@@ -19,7 +19,7 @@ from trials.models.base import Architecture
 
 
 def dense(row: nn.Sequential, *widths: int) -> nn.Sequential:
-    """Append fully connected layers of these widths to `row`, with ReLU between, as `hidden1`, ..., `out`; return it."""
+    """Append fully connected layers `hidden1`, ..., `out` of these widths to `row`, with ReLU between them; return `row`."""
     from trials.models.torch_modules import ClientLinear  # a class of torch's
 
     *hidden, last = pairwise(widths)
@@ -186,7 +186,7 @@ class CharLSTM(Architecture):
 class SentLSTM(Architecture):
     """sentiment of words (Sent140): embedding, LSTM 2 x 256
 
-    The embedding starts at random and is trained; in FedProx's code it is GloVe's, frozen. Ids are 0..vocabulary-1, as in
+    The embedding starts at random and is trained; FedProx's code keeps GloVe's fixed. Ids are 0..vocabulary-1, as in
     the data set `sent140(vocabulary)`. That code's linear layer of 30 units between LSTM and output is left out.
     """
 

@@ -28,8 +28,7 @@ KEPT = 16  # partitions that an actor keeps; each is indices only, since they sh
 class FederatedTrial(tune.Trainable):
     """A pack of one or more trials of a sweep, or one trial in a search by a user's script (`suite.trainable`).
 
-    In a sweep Tune's `config` is made by `trials.run.spec.packed`. No exception leaves a step, since Tune would end the
-    actor. In a user's script the function `asked` turns Tune's `config` into a `TrialConfig`. A step then returns the next
+    In a sweep no exception leaves a step, since Tune would end the actor. In a user's script a step returns the next
     evaluation as a flat dict, with `status` and `val_score`. The latter is the mean of the last three validation scores, or
     the task's worst value if the run diverged.
     """
@@ -52,6 +51,7 @@ class FederatedTrial(tune.Trainable):
     ) -> None:
         """Prepare the actor and its first trials. `datasets` holds loaded data sets, or references in Ray's object store, by
         `TrialSpec.dataset_key`; `sources` holds the contents of third-party files by path.
+        In a user's script `asked` turns Tune's `config` into a trial's configuration; in a sweep it is None.
         """
         import_module("torch")  # so that its two seconds do not count for the first trial
         gc.freeze()  # else garbage collection walks all of torch's objects: 1/15 of a trial's time
@@ -85,7 +85,7 @@ class FederatedTrial(tune.Trainable):
         return {**entry, "val_score": value, "status": str(status), "done": done}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the trial's state to Tune's folder, as tensors and plain values; reading it runs no code."""
+        """Write the trial's state to Tune's folder as tensors and plain values, so that reading the file runs no code."""
         Checkpoint(str(Path(checkpoint_dir, STATE).resolve())).save(self._running.trials[""].save())
 
     def load_checkpoint(self, checkpoint: dict[str, Any] | str | None) -> None:

@@ -36,7 +36,7 @@ DERIVED = ("val_score", "test_score", "rounds_to_target", *REACHED)
 
 @dataclass(frozen=True)
 class Task:
-    """The ranked metric of a learning problem, the direction in which it is better, and its worst finite value."""
+    """The ranked metric of a learning problem, whether to maximize or minimize it, and its worst finite value."""
 
     metric: str
     direction: Direction
@@ -48,8 +48,8 @@ class Task:
         return sign(self.direction)
 
     def by(self, metric: str) -> "Task":
-        """Return the task with the ranked metric that the setting `metric` selects: "pooled", "personal" or one of `LABELWISE`.
-        Raise `UserError` for one of `LABELWISE` in a regression.
+        """Return the task with the ranked metric that the setting `metric` selects: "pooled", "personal", "macro_f1",
+        "balanced_accuracy" or "auc". Raise `UserError` for one of the last three in a regression.
         """
         if metric in LABELWISE:
             if self != CLASSIFICATION:
@@ -74,7 +74,7 @@ TASKS = {task.metric: task for task in (*_JUDGED, REGRESSION, REGRESSION.by("per
 
 
 def direction(metric: str) -> Direction:
-    """Return "maximize" for accuracies and `LABELWISE` metrics, "minimize" for losses, errors, spreads and all others."""
+    """Return "maximize" for accuracies, macro F1 and AUC, "minimize" for losses, errors, spreads and all others."""
     upwards = any(name in metric for name in ("accuracy", *LABELWISE))
     return "maximize" if upwards and not metric.endswith("spread") else "minimize"
 
@@ -85,9 +85,9 @@ def sign(way: Direction) -> int:
 
 
 def score(history: History, metric: str, lost: bool = False) -> float:
-    """Return the mean of a metric over a run's last `LAST` evaluations of trained models. If there are none yet, return
-    the value at round 0; if the metric was not measured, NaN. A `lost` run, which diverged or has no finite mean, has
-    the untrained model's value.
+    """Return the mean of a metric over a run's last three evaluations after round 0, or the value at round 0 if it is the
+    only one; NaN if the metric was not measured. For a `lost` run, which diverged or has no finite mean, return the value
+    of the untrained model.
     """
     if lost:
         return untrained(history, metric)
@@ -96,14 +96,14 @@ def score(history: History, metric: str, lost: bool = False) -> float:
 
 
 def untrained(history: History, metric: str) -> float:
-    """Return a metric's value at round 0, of the untrained model; if it is not a finite number, the task's worst value."""
+    """Return the untrained model's value of a metric (at round 0), or the task's worst value if that is not finite."""
     first = next((e[metric] for e in history if e["round"] == 0 and metric in e), math.nan)
     worst = CLASSIFICATION.worst if direction(metric) == "maximize" else REGRESSION.worst
     return first if math.isfinite(first) else worst
 
 
 def cost_until(entry: Mapping[str, float], at: str) -> float:
-    """Return the cost of a run up to an evaluation, as the sum of those counters in its `entry` that `COSTS[at]` lists."""
+    """Return a run's cost up to an evaluation: the sum of the counters in `entry` that belong to the cost `at`, such as "bytes"."""
     return sum(entry.get(name, 0.0) for name in COSTS[at])
 
 
