@@ -23,7 +23,7 @@ FOLDED = 8
 
 
 class _Widths(NamedTuple):
-    """Three widths of a column: with names and words `folded` over lines, names `whole`, or all texts on `one_line`."""
+    """Three widths of a column: the least (`folded`), the least without broken names (`whole`), and without line breaks (`one_line`)."""
 
     folded: int
     whole: int
@@ -88,7 +88,7 @@ def _measured(column: Column, cells: Sequence[str]) -> _Widths:
 
 
 def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]:
-    """Return the widths of the first columns that fit into `width` characters; the list is empty if there are no columns."""
+    """Return the widths of as many first columns as fit into `width` characters. The first `essential` ones are left out last."""
     # Columns are left out one by one; names are broken over lines before an essential column is left out.
     counts = [*product(range(len(columns), essential - 1, -1), ["whole"])]
     counts += product(range(min(essential, len(columns)), 0, -1), ["folded"])

@@ -19,7 +19,7 @@ Loss = Literal["cross_entropy", "two_sided", "squared_error", "half_squared_erro
 
 
 def _unless(usual: Any, description: str) -> Any:
-    """Return a field with the default `usual`. Records omit the field at that value, as they did before the setting existed."""
+    """Return a field with the default `usual`. Records omit this value, and so equal records from before the field existed."""
     return Field(usual, description=description, exclude_if=lambda value: value == usual)
 
 

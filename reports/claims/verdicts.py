@@ -22,9 +22,9 @@ from trials.common.errors import UserError, unknown
 class MetricKind:
     """A metric that papers print: its unit, and whether "more" or "less" of it is better.
 
-    A measured mean may differ from a printed number by `points` (in the metric's unit) or by `share` of that number, whichever is
-    more. The metric is the last value that a run records as `key`, or the function `over` of the values of all rounds. `last` is
-    False for times to a target, which may be known before the last round. `arguments` is the number of arguments.
+    A measured mean agrees with a printed number if they differ by at most `points` (in the metric's unit), or by at most the
+    fraction `share` of the printed number. The metric is the last value that a run records as `key`, or the function `over`
+    of the values of all rounds. `last` is False for the time to a target. `arguments` is the number of the metric's arguments.
     """
 
     unit: str
@@ -108,7 +108,7 @@ def metric_or_none(text: str) -> Metric | None:
 
 @dataclass(frozen=True)
 class ClaimRun:
-    """A run: its evaluations, the untrained model at round 0 first, and the number of rounds that it was to train for."""
+    """A recorded run: its evaluations, first that of the untrained model at round 0, and the planned number of rounds."""
 
     history: Sequence[Mapping[str, float]]
     rounds: int
@@ -195,7 +195,7 @@ class Measured(BaseModel):
 
 
 def summary(values: Seeds, wanted: Metric, rounds: int) -> Measured:
-    """Return the mean of a metric over seeds with its interval, for runs of `rounds` rounds; an empty `Measured` without values."""
+    """Return the mean of a metric over seeds with its interval, for runs of `rounds` rounds. If `values` is empty, the result is empty."""
     if not values:
         return Measured()
     finite = [*filter(math.isfinite, values.values())]
@@ -222,7 +222,7 @@ class Printed:
         return f"{self.relation} {self.value:g}".removeprefix("= ")
 
     def less(self, other: "Printed") -> float:
-        """Return this number minus the other one; "never" counts as infinity, and two of them differ by 0."""
+        """Return this number minus the other one. A target never reached counts as infinity, and infinity minus infinity as 0."""
         left, right = (math.inf if p.value is None else p.value for p in (self, other))
         return 0.0 if left == right else left - right
 
@@ -238,7 +238,7 @@ def printed(number: float | str | None) -> Printed:
 
 
 class Verdict(NamedTuple):
-    """One of `VERDICTS`, and the reason for it unless the numbers themselves show that."""
+    """A verdict on a claim, such as "reproduced", and its reason, or "" where the numbers themselves show the reason."""
 
     verdict: str
     reason: str = ""
@@ -248,7 +248,7 @@ NOTHING = Verdict(NOT_RUN, "nothing was measured")
 
 
 def agreeing(relation: str, bound: float, tolerance: float) -> tuple[float, float]:
-    """Return the least and the largest mean that agree with `RELATION bound`; the tolerance is for `=` and `~` only."""
+    """Return the least and the largest mean that satisfy a `relation` such as "<" to `bound`; "=" and "~" allow a gap of `tolerance`."""
     ends = {
         "<": (-math.inf, math.nextafter(bound, -math.inf)),
         "<=": (-math.inf, bound),
@@ -289,8 +289,8 @@ def order_of(
     method: str, numbers: Mapping[str, Printed], values: Mapping[str, Seeds], rounds: int
 ) -> Order:
     """Return the methods whose measured order relative to `method` is the reverse of the printed one, and whether all orders
-    are as printed. Methods whose printed numbers are equal or bounds are not compared. Differences are taken seed by seed.
-    Their 95 % intervals hold jointly, and an order counts as measured only if its interval excludes 0.
+    are as printed. Methods whose printed numbers are equal or bounds are not compared. A measured order is the sign of the
+    mean difference over seeds. It counts only if 0 is outside the difference's 95 % interval, corrected for all comparisons.
     """
     mine = numbers[method]
     others = [
@@ -315,8 +315,9 @@ def order_of(
 
 
 def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order) -> Verdict:
-    """Return the verdict on a printed number (`claim`), from values by seed in runs of `rounds` rounds. `order` is a result of
-    `order_of`: a reversed order is a failure, and any other failure is "direction only" if all orders are as printed.
+    """Return the verdict on a printed number (`claim`), from measured values by seed in runs of `rounds` rounds. `order`, from
+    `order_of`, compares the method with others. A reversed order fails the claim. If all orders are as printed, a wrong
+    number only lowers the verdict to "direction only".
     """
     reversed_to, as_printed = order
     if not values:
@@ -355,9 +356,9 @@ def compare(
     times: float = 1.0,
     by: float = 0.0,
 ) -> tuple[Verdict, Measured]:
-    """Return the verdict on "`left` - `times` * `right` RELATION `by`", seed by seed, and the mean of that difference. A run
-    that diverged counts as the worse one, and decides if the same side diverged with every seed (at least two). If the
-    seeds differ in this, the verdict is "too noisy to say".
+    """Return the verdict on a claim such as `left - times * right < by`, and the mean of this difference, from pairs of runs
+    with the same seed. `relation` is the sign in the claim. If every run of one side diverged (at least two) and no run of the
+    other side, the side that diverged is the worse one.
     """
     lost, gaps, subtracted = list[tuple[bool, bool]](), dict[int, float](), list[float]()
     for seed in filter(right.__contains__, left):

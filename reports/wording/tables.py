@@ -37,14 +37,14 @@ WHOLE = {"worst 10 %", "spread", "k samples", "MB"}
 
 
 class Measure(NamedTuple):
-    """A column of a leaderboard: the field of a row by which it is sorted, and the function that returns a cell's text."""
+    """A column of a leaderboard: the `field` of each row that it shows, and the function that returns the text of a row's cell."""
 
     field: str
     column: Column
     text: Callable[[Row], str]
 
     def cell(self, row: Row) -> Cell:
-        """Return the row's cell in this column, with its value if that is a number."""
+        """Return a row's cell in this column: its text, and the field's value if this is a number."""
         value = getattr(row, self.field)
         return Cell(self.text(row), value if isinstance(value, int | float) else None)
 
@@ -124,7 +124,7 @@ def leads(row: Row) -> bool:
 
 
 def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Table]:
-    """Return a table for each group of rows, with the `columns` of these heads beside the usual ones."""
+    """Return a table for each group of rows, with the usual columns and those whose heads are in `columns`."""
     tables = []
     for group, rows in groups(board).items():
         shown, lines = measures(board, rows, columns), []
@@ -145,9 +145,8 @@ def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Tabl
 
 
 def _by_model(board: Leaderboard, group: Contest) -> list[str]:
-    """Return a sentence that compares the best methods of several models, over groups that differ only in the model. Only the
-    last of these groups has the sentence; for other groups the list is empty. It is also empty at equal bytes, steps or
-    seconds, where each model has a different budget.
+    """Return a list with one sentence, which compares the best methods of the models in groups that differ only in the model.
+    The list is empty unless `group` is the last of these groups, and runs are compared at equal rounds.
     """
     best: dict[str, Row] = {}
     # Ranks are within a model, so rows of other models are found by replacing theirs.
@@ -234,12 +233,12 @@ def told_apart(contests: Sequence[Contest]) -> list[str]:
 
 
 def several(board: Leaderboard) -> dict[str, Across]:
-    """Return the comparisons over more than one family of data sets, by metric."""
+    """Return the comparisons of methods that span more than one family of data sets, by metric."""
     return {metric: across for metric, across in board.overall.items() if len(across.families) > 1}
 
 
 def across_table(metric: str, across: Across) -> Table:
-    """Return the table of average ranks over families with 95 % intervals, and of the methods from which each one differs."""
+    """Return a table of each method's average rank over families, its 95 % interval, and the methods from which it differs significantly."""
     columns = (
         Column("algorithm", ColumnKind.NAME),
         Column("average rank", better=-1),
@@ -263,8 +262,8 @@ def across_table(metric: str, across: Across) -> Table:
 
 
 def render(board: Leaderboard, form: str, columns: Collection[str] = ()) -> str:
-    """Return a leaderboard as text in the form `csv`, `md` or `latex`. CSV and Markdown have the usual columns and the
-    `columns` of these heads; without any heads they have all columns.
+    """Return a leaderboard as text in the form `csv`, `md` or `latex`. CSV and Markdown have the usual columns and
+    those whose heads are in `columns`, or all columns if that is empty.
     """
     if form == "csv":
         return _csv(board, columns)
@@ -339,7 +338,7 @@ def audit_on_terminal(board: Leaderboard, width: int) -> Group:
 
 
 def _csv(board: Leaderboard, columns: Collection[str]) -> str:
-    """Return the board as CSV with full precision: all fields of its rows, or the fields of the table with these columns."""
+    """Return the board as CSV with full precision: the fields of the usual columns and of `columns`, or all fields if that is empty."""
     import pandas as pd
 
     names = [*Row.__dataclass_fields__]

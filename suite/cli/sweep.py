@@ -81,7 +81,7 @@ def sweep(
 
 
 def _conclude(result: "Result", where: list[str]) -> None:
-    """Print a sweep's leaderboard, its counts of trials, and the next commands. `where` has their storage options."""
+    """Print a sweep's leaderboard, its counts of trials, and the next commands, which end with the storage options `where`."""
     from reports.wording.tables import terminal
 
     console, summary, board = out(), result.summary, result.leaderboard

@@ -132,8 +132,8 @@ def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
 def select_tuned(
     configurations: list[Tuned], algorithm: str | None = None, **scenario: str | None
 ) -> TunedList:
-    """Return the configurations with these names, sorted by data set, level and validation score, best first. Within a
-    level, those tuned by another `metric` than the default come last. Raise `UserError` for an unknown algorithm.
+    """Return the configurations of an algorithm and of these parts of a scenario, sorted by data set, level and validation
+    score, best first. In each level, those tuned for a metric other than "pooled" come last. Raise `UserError` for an unknown algorithm.
     """
     wanted = {part: SPELLING[part](name) for part, name in scenario.items() if name is not None}
     name = None if algorithm is None else algorithms.canonical(algorithm)
@@ -163,7 +163,7 @@ def best_of(configurations: TunedList) -> Tuned:
 def warm_start(
     entries: Sequence[Entry], configurations: Sequence[Tuned]
 ) -> dict[str, list[InitialConfiguration]]:
-    """Return by entry id a list with the nearest tuned configuration of the entry's algorithm and task, or [] if there is
+    """Return for each entry's id a list with the nearest tuned configuration of its algorithm and task, or [] if there is
     none. The nearest one agrees with the entry in the data set if possible, then in the model, then in the level.
     Hyperparameters without a value get the entry's defaults.
     """

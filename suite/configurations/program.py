@@ -34,8 +34,8 @@ LAYERS = "ClientLinear Conv2d Flatten ReLU AvgPool2d MaxPool2d AdaptiveAvgPool2d
 def exported(
     tuned: Tuned, folder: Path, seed: int | None, data_root: str | None
 ) -> dict[Path, bytes]:
-    """Return the files to write below `folder`, as contents by path: the program (.py), and with a `seed` the run that it
-    repeats (.pt). Raise `UserError` if no program supports the configuration, or its data cannot be loaded.
+    """Return the contents of the files to write below `folder`, by path: a program (.py) and, with a `seed`, the run that the
+    program repeats (.pt). Raise `UserError` if programs lack a feature of the configuration, or its data cannot be loaded.
     """
     path, run = folder / tuned.path, prepared(tuned, seed or 0, data_root)
     contents = {path.with_suffix(".py"): program(tuned, run).encode()}
@@ -43,8 +43,8 @@ def exported(
 
 
 def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
-    """Return the simulation of a configuration before its first round. Raise `UserError` if no exported program supports
-    the configuration, or its data cannot be loaded.
+    """Return the simulation of a configuration before its first round. Raise `UserError` if exported programs lack a feature
+    of the configuration, or its data cannot be loaded.
     """
     spec = tuned.spec(seed)
     s, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
@@ -85,7 +85,7 @@ def program(tuned: Tuned, simulation: Simulation) -> str:
 
 
 def layers_of(name: str, kind: Architecture, shape: tuple[int, ...], classes: int) -> list[str]:
-    """Return the calls that make a network's layers, such as `nn.ReLU()`. Raise `UserError` if no program supports them."""
+    """Return the calls that make a network's layers, such as `nn.ReLU()`. Raise `UserError` if the network is no plain sequence of layers."""
     network = kind.network(shape, classes)
     kinds = {type(layer).__name__ for layer in network.children()}
     if type(network) is not nn.Sequential or kinds - set(LAYERS.split()):

@@ -123,8 +123,8 @@ class Waiting:
 class Dispatch:
     """The dispatcher of a plan's trials. It hands out packs (trials that share a process), and records their results.
 
-    `packs` has the ids of each process's unfinished trials, by the process's name. An exception in a hook halts the run.
-    Unless it is a `HaltedError`, it becomes the `fault`.
+    `packs` has the ids of each process's unfinished trials, by the process's name. An exception in a hook halts the run,
+    and is kept as `fault` unless it is a `HaltedError`.
     """
 
     def __init__(self, plan: ExecutionPlan, cluster: Cluster) -> None:
@@ -293,7 +293,7 @@ class Dispatch:
         self._call(self.hooks.waits, self.cluster.waits() if waits else "")
 
     def _call(self, hook: Callable[..., None], *arguments: Any) -> bool:
-        """Call a hook. If it raises an exception, halt the run. Return whether it raised none."""
+        """Call a hook and return True. If the hook raises an exception, halt the run and return False."""
         try:
             hook(*arguments)
             return True

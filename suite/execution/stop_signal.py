@@ -55,12 +55,12 @@ class Control:
         self.path.unlink(missing_ok=True)
 
     def end(self, ending: str) -> None:
-        """Set `ending`. The ending `halted` is never replaced, and `stopped` replaces no other."""
+        """Set `ending`, except that `halted` always stays, and that `stopped` is set only where no ending is set."""
         if self.ending != "halted" and not (ending == "stopped" and self.ending):
             self.ending = ending
 
     def halt(self, fault: str) -> None:
-        """Set the ending `halted`, and keep the first `fault`."""
+        """Set the ending `halted`, and record the `fault` as its reason unless an earlier fault is recorded."""
         self.fault = self.fault or fault
         self.ending = "halted"
 
@@ -83,8 +83,8 @@ class Control:
 
 @contextmanager
 def interruptible(control: Control) -> Iterator[None]:
-    """Handle Ctrl-C and SIGTERM while the context lasts: the first one ends the sweep in order, the second one the process. In
-    a thread other than the main one, where Python handles no signals, change nothing.
+    """Handle Ctrl-C and SIGTERM while the context lasts: the first signal ends the sweep in an orderly way, the second one ends
+    the process at once. In a thread other than the main one, where Python handles no signals, change nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -73,7 +73,7 @@ class Query:
             raise UserError(f"metric {self.metric} is measured only at the end: omit --at")
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows whose columns have the values `where`, compared as text. Ignore columns that the frame lacks."""
+        """Return the rows of `frame` whose columns have the values of `self.where`, compared as text. Ignore columns that `frame` lacks."""
         for name, value in self.where.items():
             if name == "algorithm":  # the class name of third-party code suffices
                 frame = frame.loc[[is_named(cell, str(value)) for cell in frame[name]]]
@@ -85,8 +85,8 @@ class Query:
 
 
 def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
-    """Return the leaderboard of all sweeps in these tables. The default target is that of their studies. Entries of unfinished
-    scenarios are in `interim`. Raise `UserError` if there is no row, or the metric was not recorded.
+    """Return the leaderboard of the final runs that `query` selects (None: all), and provisional ranks for unfinished scenarios.
+    Raise `UserError` if there is neither, or the metric was not recorded.
     """
     query = query or Query()
     entries, finals = query.rows(tables.entries), query.rows(tables.finals)
@@ -210,8 +210,8 @@ def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
 
 
 def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> tuple[float, Curve]:
-    """Return a run's score, and its curve as pairs of cost and value. The curve is empty if runs are compared at equal
-    rounds. A lost run has the score of the untrained model and no curve. Raise `UserError` if the metric was not recorded.
+    """Return a run's score, and its curve as pairs of cost and value. The curve is empty if runs are compared at equal rounds. A
+    `lost` run (diverged, or not finite) has the untrained model's score and no curve. Raise `UserError` for an unrecorded metric.
     """
     columns = {name, *COSTS[query.at]}
     evaluations = [entry for entry in history if columns & entry.keys()]

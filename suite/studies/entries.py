@@ -27,7 +27,7 @@ from trials.settings import Settings
 
 @dataclass(frozen=True)
 class Entry:
-    """An algorithm in a scenario (data set, model, heterogeneity level), with what a study searches there."""
+    """An algorithm in a scenario (data set, model, heterogeneity level), with the settings, space and constraints of a study."""
 
     algorithm: str
     scenario: Scenario
@@ -62,13 +62,13 @@ class Entry:
 
     @property
     def unscored(self) -> bool:
-        """Whether clients keep models of their own that the score ignores, since `personal` returns them and `scored` does not."""
+        """Whether the score ignores the clients' own models, since the algorithm defines `personal` for them, but not `scored`."""
         owner = next(cls for cls in self._cls.__mro__ if "personal" in vars(cls))
         ignored = owner is not Algorithm and "scored" not in vars(owner)
         return ignored and self.settings.metric != "personal"
 
     def reference(self, params: Mapping[str, Any] | None = None) -> bool:
-        """Return whether a configuration (default: the default one) is not ranked, as a reference or outside its paper's assumptions."""
+        """Return whether a configuration (None: the default) is unranked, as a reference or for breaking assumptions of its paper."""
         unranked = self._cls.reference and self._cls.ranked_under != self.settings.metric
         return unranked or bool(self.outside(params))
 
@@ -148,7 +148,7 @@ def make_entries(study: Study, source: str) -> list[Entry]:
 
 
 def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> Entry:
-    """Return the entry, with the configurations published for its scenario, and the papers' defaults that lie in its space."""
+    """Return the entry, with the configurations published for its scenario. Defaults implied by papers are kept if they lie in `space`."""
     name = algorithms.canonical(algorithm)
     stated = space_file(name)
     implied: dict[str, Any] = {}

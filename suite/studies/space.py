@@ -34,7 +34,7 @@ Finite = Annotated[float, Number, Field(allow_inf_nan=False)]
 
 
 class RangeSpec(Written):
-    """A range as a study writes it, which overrides another range. A missing field keeps the value in that range."""
+    """A range as a study writes it, to override the usual range of a hyperparameter. Fields left out keep the usual values."""
 
     default: Any = None
     low: Finite | None = None
@@ -51,7 +51,7 @@ class RangeSpec(Written):
         return self
 
     def over(self, base: Range) -> Range:
-        """Return the range `base` with the values of this one. Raise `UserError` when the result is not a valid range."""
+        """Return `base` with the choices or bounds that this specification sets. Raise `UserError` when the result is not a valid range."""
         if self.choices is not None:
             choices = tuple(base.check("a choice", value) for value in self.choices)
             return Range("choice", choices=choices, when=base.when, under=base.under)
@@ -63,7 +63,7 @@ class RangeSpec(Written):
 
 class Stated(Written):
     """The hyperparameters that a paper states or implies for the listed data sets (with or without arguments) and models.
-    An empty list means all of them. The numbers in `of_rounds` are multiplied by the study's rounds.
+    An empty list means all data sets or all models. `of_rounds` has values as fractions of the study's rounds.
     """
 
     params: dict[str, Any] = {}
@@ -114,9 +114,9 @@ class Space:
         search: Mapping[str, RangeSpec],
         costs: Collection[str] = (),
     ) -> "Space":
-        """Return the algorithm's space, overridden by `search`, whose keys are `lr` (of every algorithm that has it),
-        `batch_size` (a setting), or `fedprox.mu` (of one algorithm, which takes precedence). `costs` names those that
-        the study bounds. Raise `UserError` for an invalid range or default, or for a range that needs a bound on a cost.
+        """Return the algorithm's space with the ranges of `search`. A key such as `lr` is for all algorithms, `batch_size` for
+        a setting, and `fedprox.mu` for one algorithm, where it goes before `mu`. `costs` are the costs that the study bounds.
+        Raise `UserError` for an invalid range or default, and for a range that needs a bound on another cost.
         """
         defaults = dict(algorithm.configured({}).__dict__)
         ranges = {
@@ -155,7 +155,7 @@ class Space:
 
     @property
     def ordered(self) -> list[str]:
-        """The names in an order in which each one follows the names that its existence depends on."""
+        """The names, ordered so that a conditional hyperparameter comes after all hyperparameters in its condition."""
 
         def depth(name: str) -> int:
             return max((1 + depth(other) for other in self.ranges[name].when or {}), default=0)
@@ -163,11 +163,11 @@ class Space:
         return sorted(self.ranges, key=depth)
 
     def default(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the default configuration with the values of `overrides`, without hyperparameters whose condition does not hold."""
+        """Return the default configuration, updated by `overrides`. Conditional hyperparameters are in it only if their condition holds."""
         return existing({**self.default_values, **(overrides or {})}, self.ranges)
 
     def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
-        """Return a configuration suggested by Optuna's sampler, without hyperparameters whose condition does not hold."""
+        """Return a configuration suggested by Optuna's sampler. Conditional hyperparameters are in it only if their condition holds."""
         values: dict[str, Any] = {}
         suggests = trial.suggest_categorical, trial.suggest_int, trial.suggest_float
         for name in self.ordered:
@@ -199,7 +199,7 @@ class Space:
         return list(dict.fromkeys(map(round, values) if spec.type == "int" else values))
 
     def grid(self, count: int) -> list[dict[str, Any]]:
-        """Return every configuration of a grid with `count` values for each interval. Raise `UserError` above `LARGEST_GRID`."""
+        """Return every configuration of a grid with `count` values for each interval. Raise `UserError` for more than `LARGEST_GRID`."""
         grid: list[dict[str, Any]] = [{}]
         for name in self.ordered:  # a plain product repeats points
             values = self.points(name, min(count, LARGEST_GRID + 1))

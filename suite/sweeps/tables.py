@@ -99,7 +99,7 @@ def table_of(
 
 
 def _joined(parts: Sequence[Any], state: SweepState, finals: Collection[str]) -> Any:
-    """Join tables into one with all ended trials, sorted by id, and their MLflow runs. Final runs not in `finals` become "superseded"."""
+    """Join `parts` into one table of the ended trials, by id, with their MLflow runs. Final runs not in `finals` become "superseded"."""
     rows = pa.concat_tables(parts)
     trial_ids = rows["trial_id"].to_pylist()
     ended = (number for number, trial_id in enumerate(trial_ids) if trial_id in state.ended)
@@ -121,7 +121,7 @@ def _joined(parts: Sequence[Any], state: SweepState, finals: Collection[str]) ->
 def _row(
     name: str, begun: Begun, entry: Entry, request: TrialRequest, outcome: TrialResult
 ) -> dict[str, Any]:
-    """Return the row of an ended trial, by column, in the table of the sweep `name`."""
+    """Return an ended trial's row, as values by column, for the table of the sweep `name`."""
     metric, params, target = entry.task.metric, request.params, begun.study.get("target")
     warm = begun.warm.get(entry.id, ())
     last = outcome.history[-1] if outcome.history else {}
@@ -169,7 +169,7 @@ def _row(
 
 
 def _client_score(outcome: TrialResult, part: str, metric: str) -> float | None:
-    """Return a test metric's "worst10" or "spread" (`part`) over clients, or None if it was not measured or is not finite."""
+    """Return the worst tenth's mean (`part` "worst10") or deviation ("spread") of clients' test scores; None if missing or not finite."""
     name = f"test_{TASKS[metric].pooled}_{part}"
     if outcome.last(name) is None:
         return None
@@ -234,7 +234,7 @@ def open_tables(
 
 def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Source]]:
     """Yield the name and the source of each sweep on the tracking server, or in the folder `storage` if there is no server. A
-    sweep that is in both is read from the folder. Skip sweeps of another version with a message.
+    sweep that is in both is read from the folder. Print a message for each journal of another format version, and skip it.
     """
     here = dict[str, dict[str, Any]]()
     for name in sweeps(storage):

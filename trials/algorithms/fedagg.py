@@ -51,7 +51,7 @@ class FedAgg(FedAvg):
     eta_max: float = real(10.0, low=1.0, high=100.0, log=True, searched=False, above=0)
 
     def round(self, state: State, fed: Federation) -> State:
-        """Return the state after a first pass at eta_0, and `sweeps` passes at step sizes from the pass before."""
+        """Return the state after a first pass at eta_0 and further passes, each at step sizes computed from the pass before."""
         ids = fed.select()
         start = self.start(state, ids, fed)
         path = fed.trajectory(ids, start, self.lr, self.direction, start=start)
@@ -68,7 +68,7 @@ class FedAgg(FedAvg):
         return self.aggregate(state, ids, start, path[:, -1], fed)
 
     def rates(self, path: Tensor, g: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
-        """Return step sizes eta_{i,l} (k, L) from epoch ends `path` (k, L + 1, d), gradients `g` (k, L, d) and their means."""
+        """Return step sizes eta_{i,l} (k, L) from epoch ends `path` (k, L + 1, d), gradients `g` (k, L, d), and the means of both (`phi2`, `phi1`)."""
         c = (1 - self.alpha) / self.alpha
         # In reversed order, cumsum adds up all later epoch ends.
         v = (path - phi2)[:, 1:].flip(1).cumsum(1).flip(1)

@@ -36,7 +36,7 @@ class FedMAFixedWidth(FedAvg):
     any_optimizer = True
 
     def check(self, clients: int, model: Model, settings: Settings) -> None:
-        """Raise `UserError` unless the inputs of each layer are the units of the layer before it (times pixels)."""
+        """Raise `UserError` unless the number of a layer's inputs is a multiple of the number of units in the layer before."""
         weights = [slot for slot in model.layout if slot.name.endswith(".weight")]
         for before, after in pairwise(weights):
             if len(after.shape) < 2 or after.shape[1] % before.shape[0]:

@@ -10,7 +10,7 @@ from trials.common.tensors import Tensor
 
 @dataclass(frozen=True)
 class FedUmfFedDC(FedUmf, FedDC):
-    """FedUmf whose clients solve FedDC's local problem, anchored at theta, with FedDC's states and server.
+    """FedUmf whose clients solve FedDC's local problem around the server's model theta, with FedDC's states and server.
     `fusion` is FedUmf's alpha, and `alpha` is FedDC's. fusion = 0 is FedDC.
 
     Equations: FedUmf Appendix A, Algorithm 1; Gao et al. 2022, Algorithm 1.
@@ -18,8 +18,8 @@ class FedUmfFedDC(FedUmf, FedDC):
     Down: 2 N d.
     Up: 2 K d.
     Reading: the paper does not say how the two combine. A client that trains while unselected uses its FedDC states h_k
-        and g_k, and does not change them. FedDC's displacement of client i is w_i - theta, fusion included
-        (`displacement_from=theta`), or w_i - v from the start v after fusion (`start`).
+        and g_k, and does not change them. FedDC's displacement of client i is w_i - theta, which includes
+        the fusion (`displacement_from=theta`), or w_i - v, where v is the start after fusion (`start`).
     """
 
     unsupported = {**FedUmf.unsupported, **FedDC.unsupported}

@@ -8,7 +8,7 @@ from trials.algorithms.safl import SAFL
 
 @dataclass(frozen=True)
 class IDASAFL(SAFL, IDA):
-    """SAFL's clients with IDA's server: clients mix as in `safl`, and count by inverse distance as in `ida`.
+    """SAFL whose server weights each client by the inverse distance of its model from the mean model, as in `ida`.
     epsilon = 1 is IDA.
 
     Equations: SAFL (6)-(8), Fig. 7.

@@ -33,7 +33,7 @@ class SAFLExtended(SAFL):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return SAFL's new state for the clients that upload. All clients keep their trained weights."""
+        """Return the state after SAFL's aggregation over the clients that upload. All clients keep their own trained weights."""
         state["z"].write(ids, local)  # also of devices that do not upload
         sends = self.sends(state, ids, local, fed)
         if not sends.any():
@@ -42,7 +42,7 @@ class SAFLExtended(SAFL):
         return super().aggregate(state, ids[sends], start[rows], local[rows], fed)
 
     def sends(self, state: State, ids: Tensor, local: Tensor, fed: Federation) -> Tensor:
-        """Return whether each client uploads, drawn with the probabilities (24), (25): booleans (k,) on the CPU."""
+        """Draw whether each client uploads, with the probabilities of equations (24), (25); return booleans (k,) on the CPU."""
         if fed.round == 1:
             return torch.ones(len(ids), dtype=torch.bool)
         server = fed.score(ids, state["w"].expand_as(local))

@@ -69,7 +69,7 @@ def file_of(text: str) -> Path | None:
 
 
 def _sha256(text: str, content: bytes | None = None) -> str:
-    """Return the SHA-256 of `content`, by default the named file's as it is now (or the module's name if it has no file)."""
+    """Return the SHA-256 of `content` or, if it is None, of the named code's file (of the module's name if there is no file)."""
     if content is None:
         file = file_of(text)
         content = _source(text).encode() if file is None else file.read_bytes()
@@ -83,7 +83,7 @@ def hashes(*names: str) -> dict[str, str]:
 
 
 def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
-    """Raise `UserError` if the SHA-256 of a name's code differs from the `recorded` one; `source` begins the message."""
+    """Raise `UserError`, with a message that begins with `source`, if code no longer has the SHA-256 `recorded` for its name."""
     for name, former in recorded.items():
         if (current := _sha256(name)) != former:
             changed = f"{name} has changed since: SHA-256 was {former} and is {current}"

@@ -90,7 +90,7 @@ def ask(column: str, problem: str) -> UserError:
 
 
 def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataFrame, Options]:
-    """Return a single table as it is, or two (train, test) joined, with options that name a new column of test rows."""
+    """Return a single table with its options. Two tables (train, test) are joined, and the options name a new column that tells them apart."""
     if len(parts) == 1:
         return parts[0], options
     if set(parts[0]) != set(parts[1]) or options.test != NONE.test:
@@ -189,7 +189,7 @@ def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
 
 
 def _test(table: pd.DataFrame, options: Options, seed: int, group: Array) -> Array:
-    """Return the mask (N,) of test rows, either from a column of the table, or a random share of each group's rows."""
+    """Return the mask (N,) of test rows: those that a column of the table marks, or a random share of the rows of each `group`."""
     if isinstance(options.test, str):
         parts = table[options.test].astype(str).str.strip().str.lower().str.removesuffix(".0")
         if not parts.isin(TEST + TRAIN).all():
@@ -207,7 +207,7 @@ def _test(table: pd.DataFrame, options: Options, seed: int, group: Array) -> Arr
 def _features(
     table: pd.DataFrame, test: Array, options: Options
 ) -> tuple[Array, list[tuple[str, str, str, str]]]:
-    """Return features x (N, p), and for each column its name, first value, what was done, and an option to change that."""
+    """Return features x (N, p), and for each column its name, first value, encoding, and an option that changes the encoding."""
     if table.columns.empty:
         raise UserError("it has no column of features")
     decisions, numbers, words = [], [], {}

@@ -45,7 +45,7 @@ class ClientRows:
 
     @property
     def values(self) -> Tensor | None:
-        """Return the rows that have been written, in the order of `slot`; None if there are none."""
+        """Return the rows that have been written, or None if there are none. `slot` has the index of each client's row."""
         return None if self._table is None else self._table[: self._used]
 
     @values.setter
@@ -87,7 +87,7 @@ class ClientRows:
         return sum(weights[ids[0] : ids[-1] + 1] @ self[ids] for ids in blocks)  # type: ignore[return-value]
 
     def _empty(self, rows: int, like: Tensor) -> Tensor:
-        """Return an uninitialised table for so many rows, in page-locked memory if its rows are copied to a GPU."""
+        """Return an uninitialised table of `rows` rows like those of `like`, in page-locked memory if rows are to be copied to a GPU."""
         size = (rows, *like.shape[1:])
         return torch.empty(size, dtype=like.dtype, device=self.storage, pin_memory=self._pinned)
 
@@ -184,7 +184,7 @@ class Federation:
             self._solver.chunk = self.halved["chunk"]
 
     def end(self) -> None:
-        """End the round: average BatchNorm's statistics, advance the simulated clock. Algorithms must not call it."""
+        """End the round: average BatchNorm's statistics over clients and advance the simulated clock. Algorithms must not call this."""
         if self.model.statistics is not None:
             self.model.statistics.end(self.weights)
         if CLOCK in self.counters:
@@ -194,17 +194,17 @@ class Federation:
 
     @property
     def train_loss(self) -> float | None:
-        """Return the mean loss of the round's last training (without one, of a full gradient); None if neither ran."""
+        """Return the mean loss of the round's last training or, if there was none, of its full gradients; None without either."""
         return None if self._loss is None else float(self._loss)
 
     # Selection
 
     def select(self, stream: str = "select") -> Tensor:
-        """Return the ids (K,) of this round's clients, ascending, the same for every algorithm. Another `stream` draws
-        others.
+        """Return the ids (K,) of this round's clients, ascending. They are equal for all algorithms, and drawn anew for each `stream`.
 
-        `without_replacement` takes the K clients with the smallest of n uniform numbers. `independent` takes all whose
-        number is below `participation`, at least one. `with_replacement` makes K draws, in which ids may repeat.
+        With the setting `selection=without_replacement`, they are the K clients with the smallest of n uniform numbers.
+        `independent` takes all whose number is below `participation`, at least one. `with_replacement` makes K draws, in
+        which ids may repeat.
         Clients that do not answer under `+dropout(rate)` are left out, but at least one stays.
         """
         s = self.settings
@@ -215,8 +215,8 @@ class Federation:
         return self._answering(np.sort(np.argpartition(u, max(1, k) - 1)[: max(1, k)]))
 
     def draw(self, p: Tensor, stream: str = "select") -> Tensor:
-        """Return the ids (K,) of K draws with probabilities proportional to p (n,), or equal ones if all p are 0. They
-        are ascending, and without clients that do not answer.
+        """Draw K clients with probabilities proportional to p (n,), or equal ones if all p are 0. Return the ids of those
+        that answer, ascending; an id may repeat.
         """
         share = p.double().cpu().numpy()
         cumulative = np.cumsum(share if share.any() else np.ones_like(share))
@@ -245,7 +245,7 @@ class Federation:
         return self.tensor(self._shares(ids.numpy()))
 
     def relative_size(self, ids: Tensor) -> Tensor:
-        """Return om_k = n p_k (k,) with p_k the aggregation weight among all n clients: n m_k / m, or 1 if plain."""
+        """Return om_k = n p_k (k,) with p_k the aggregation weight among all n clients: n m_k / m, or 1 if `aggregation` is plain."""
         return self.n * self.tensor(self._shares(np.arange(self.n))[ids.numpy()])
 
     # State and random numbers
@@ -260,11 +260,11 @@ class Federation:
         return rows.expand(len(ids), -1).clone() if len(owners) == 1 else rows
 
     def initial_server(self) -> Tensor:
-        """Return the server's initial weights (d,), zeros or random. If `init` is common, they are also each client's."""
+        """Return the server's initial weights (d,), zeros or random. If the setting `init` is common, clients start from them, too."""
         return self.initial(torch.tensor([SERVER]))[0]
 
     def client_rows(self, default: Callable[[Tensor], Tensor] | None = None) -> ClientRows:
-        """Return a table (n, d) of client state, filled with 0 or `default(ids)`. It lies in host memory if a GPU is full."""
+        """Return a table (n, d) of client state, filled with 0 or `default(ids)`. If the GPU has no room, the table lies in host memory."""
         size = self.n * self.d * self.dtype.itemsize
         host = size > self.tables
         self.tables -= 0 if host else size
@@ -294,7 +294,7 @@ class Federation:
         return message.expand(len(ids), *message.shape)
 
     def upload(self, ids: Tensor, message: Tensor) -> Tensor:
-        """Send each client's message, a row of (k, ...), to the server; return what it received, the same tensor."""
+        """Send each client's row of `message` (k, ...) to the server; return what the server receives, `message` itself."""
         if len(ids):
             senders = set(ids.tolist())
             floats = len(senders) * (message.numel() // len(ids))
@@ -333,7 +333,7 @@ class Federation:
         """Return the weights (k, d) of clients `ids` after local steps from `start` (k, d), by the study's optimizer.
 
         A step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g. w and g are (a, d) for the a
-        clients that still have steps to do, and `rows` (k, ...) are cut to these. `lr` is a number, (k,), or
+        clients that still have steps to do; `direction` gets their part of `rows` (k, ...). `lr` is a number, (k,), or
         (k, epochs). `at_round` repeats the training of an earlier round, whose work `deferred` has counted.
         """
         loss, at = self._loss, self.round if at_round is None else at_round
@@ -406,8 +406,8 @@ class Federation:
         return self._rule(0.0).clipped(g)
 
     def fine_tune(self, ids: Tensor, start: Tensor, lr: float, epochs: int) -> Tensor:
-        """Return the weights (k, d) of distinct clients after `epochs` of local training from `start` (k, d), along
-        plain gradients and with the next round's minibatches. Nothing is counted.
+        """Return the weights (k, d) of distinct clients after `epochs` of local training from `start` (k, d), with plain
+        gradients and the next round's minibatches. This work is left out of the run's counters.
         """
         steps, size = epochs * self._per_epoch(ids.numpy()), self.settings.batch_size
         key = (self.seed, self.round + 1)
@@ -415,7 +415,7 @@ class Federation:
         return self._solver.train(start, plan, self._rule(lr), lambda w, g: g, {})[0]
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
-        """Return the task's mean scores and mean loss on samples `ids` by name: () for w (d,), (k,) for w (k, d)."""
+        """Return the task's mean scores and mean loss on samples `ids`, by name: scalars for w (d,), or (k,) for w (k, d)."""
         return self._solver.evaluate(w, ids, self._scores)
 
     def _train(
@@ -452,7 +452,7 @@ class Federation:
             self._steps_done[ids] += steps
 
     def _rule(self, lr: float | Tensor, ids: Array | None = None) -> Rule:
-        """Return the study's rule for local steps at rate `lr`, with the kept optimizer state of clients `ids`, if any."""
+        """Return the study's rule for local steps at rate `lr`, with the optimizer state kept for clients `ids`, if any is kept."""
         s, memory, decay = self.settings, None, self.settings.weight_decay
         optimizer = Optimizer(s.momentum) if s.optimizer == "sgd" else Adam(betas=s.betas)
         if s.optimizer == "adamw":

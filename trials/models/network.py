@@ -16,11 +16,11 @@ Values = dict[str, Tensor]  # tensors by their names in a module
 
 
 class Network:
-    """A module for samples of one shape, called with weights: `network(tensors, x, purpose)`.
+    """A module for samples of one shape, which gets its weights as an argument: `network(tensors, x, purpose)`.
 
     `tensors` are named as in the module. `make(seed)` builds a new module, for models that set their own initial
     weights. `trained` are the parameters with a gradient. `tracked` are BatchNorm's running statistics, none if
-    `frozen`. The builder sets `draws` (a step draws random numbers) and `why_alone`, the reason why clients are
+    BatchNorm is `frozen`. `draws` says whether a step draws random numbers. `why_alone` is the reason why clients are
     computed one after the other, or "" if they are computed at once.
     """
 
@@ -79,7 +79,7 @@ class Network:
         return outputs
 
     def constants(self, like: Tensor) -> Values:
-        """Return all parameters and buffers except `trained` and `tracked`, in the dtype and on the device of `like`."""
+        """Return the parameters and buffers that training leaves unchanged, in the dtype and on the device of `like`."""
         key = like.device, like.dtype
         if key not in self._constants:
             everything = [*self.module.named_parameters(), *self.module.named_buffers()]
@@ -108,7 +108,7 @@ def seeded(seed: int | None, device: torch.device | None = None) -> Iterator[Non
 
 
 class RunningStatistics:
-    """BatchNorm's running statistics: the `server`'s, for evaluation, and each training client's, within a round.
+    """BatchNorm's running statistics: those of the server, used in evaluation, and those of each client that trains in a round.
 
     A client's statistics start each round at the server's. Each forward pass in training moves them by BatchNorm's
     momentum a: s <- (1 - a) s + a s_batch. At the end of the round the server takes their mean by aggregation weights.
@@ -130,7 +130,7 @@ class RunningStatistics:
         self._at_work = self._clients[client]
 
     def training(self, like: Tensor) -> Values:
-        """Return the statistics that a training pass changes: the current client's, else a copy of the server's."""
+        """Return the statistics for a training pass to change: the current client's or, if there is none, a copy of the server's."""
         if self._at_work is None:
             return {name: value.to(like, copy=True) for name, value in self.server.items()}
         return self._at_work

@@ -46,7 +46,7 @@ class Checkpoint:
         return time.monotonic() - self._last > max(self.seconds, SPARING * self._cost)
 
     def save(self, state: dict[str, Any]) -> None:
-        """Write the state, and replace the old file as a whole; raise `StorageError` if the storage fails."""
+        """Write the state to a new file, and then replace the old one by it; raise `StorageError` if the storage fails."""
         # In memory first, since the checksum stands before the content.
         started, buffer = time.monotonic(), io.BytesIO()
         torch.save(state, buffer)

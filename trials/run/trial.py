@@ -45,8 +45,8 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
 
 
 def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> FederatedData:
-    """Return the data set partitioned by the spec's level. A partition in `dataset.partitions` is reused, and `keep` adds a
-    new one to it. Raise `UserError` if `val_fraction` leaves no validation sample, or if memory is too small.
+    """Return the data set partitioned by the spec's heterogeneity level, or as stored in `dataset.partitions`. With
+    `keep`, the partition is stored there. Raise `UserError` if `val_fraction` leaves no validation sample, or if memory is too small.
     """
     level, stored = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
     if stored is None:
@@ -102,8 +102,8 @@ def run(
     memory: float | None = None,
     halved: dict[str, int] | None = None,
 ) -> tuple[Simulation, FederatedData]:
-    """Run a trial to its end in this process; return its simulation and data. `memory` (bytes) limits the clients computed at
-    once, `halved` is from the record of a run whose memory ran out. Raise `UserError` if device or memory do not suffice.
+    """Run a trial to its end in this process; return its simulation and data. `memory` (bytes) limits the clients computed at once. To
+    repeat a run whose memory ran out, pass the `halved` of its record. Raise `UserError` if device or memory do not suffice.
     """
     usable(device)
     try:
@@ -198,7 +198,7 @@ class RunningTrial:
         return {"spec": spec, "scores": self._scores, "simulation": self.simulation.save()}
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Restore a state that `save` returned, perhaps for a trial with other hyperparameters."""
+        """Restore a state that `save` returned, either for this trial or for one with other hyperparameters."""
         self.simulation.load(saved["simulation"])
         self._scores, self._reported = saved["scores"], 0
 
@@ -228,7 +228,7 @@ class RunningPack:
         self.trials = {i: RunningTrial(c, partitioned, pack) for i, c in configs.items()}
 
     def step(self) -> dict[str, TrialResult]:
-        """Run every trial up to a report, due after a second or once more than half have reported; return reports by id."""
+        """Run each trial up to its next report, at the latest the first evaluation after `REPORT_SECONDS`; return the reports by trial id."""
         started, running, reports = time.monotonic(), self.trials, dict[str, TrialResult]()
 
         # Once more than half of the trials have a report, the others stop at their next evaluation.
