@@ -67,7 +67,7 @@ def tuned_export(
 ) -> None:
     """Write tuned configurations as programs that need only PyTorch.
 
-    Of an algorithm in a scenario, only the configuration with the best validation score is written. Configurations that
+    Only the configuration with the best validation score is written for an algorithm in a scenario. Configurations that
     no program supports are left out. --where takes algorithm, dataset, model and heterogeneity, which are options, too.
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
@@ -96,8 +96,8 @@ def tuned_import(
 ) -> None:
     """Import configurations for `suite run --tuned`.
 
-    All files are checked first, and nothing is imported if one is wrong. Of an algorithm in a scenario, only the
-    configuration with the best validation score is kept.
+    All files are checked first, and nothing is imported if one is wrong. For an algorithm in a scenario, only
+    the configuration with the best validation score is kept.
     """
     from suite.configurations.configuration import keep, tuned_files
 
@@ -107,12 +107,12 @@ def tuned_import(
 
 @app.command("companions", epilog="Example: suite tuned companions runs/*/trials.parquet")
 def tuned_companions(
-    tables: list[Path] = typer.Argument(help="Tables of trials."),
-    leave_out: str | None = typer.Option(None, help="A data set: its family is left out."),
+    tables: list[Path] = typer.Argument(help="Tables of sweeps (trials.parquet)."),
+    leave_out: str | None = typer.Option(None, help="Leave out the family of this data set."),
 ) -> None:
     """Print good settings of the hyperparameters other than rates, as YAML.
 
-    These companions lose least accuracy over the data sets of the tables. A study with `warm_start: companions:FILE`
+    Over the data sets of the tables, these companions lose the least accuracy. A study with `warm_start: companions:FILE`
     starts from them.
     """
     from suite.configurations.companions import FAMILIES, LEAST, Companions, measure, recorded
