@@ -16,8 +16,8 @@ FORMATS = ("table", "md", "html", "csv", "latex")
 INTERIM = FORMATS[:3]
 """The formats that also show scenarios whose final runs have not all ended."""
 METRIC = (
-    "score: mean of the last three evaluations. best: score of the best round on test data. worst_clients: mean of the "
-    "worst 10 % of clients. personal: each client's own model on its own data. Also client_spread, fine_tuned, unseen, loss, top5."
+    "score: mean of the last three evaluations. best: score of the best round on test data. worst_clients: mean of the worst "
+    "10 % of clients. personal: each client's own model on its own data. Also client_spread, fine_tuned, unseen, loss, top5."
 )
 
 

@@ -147,7 +147,7 @@ def show_evaluation(metric: str, entry: dict[str, float]) -> None:
 
 
 def replay(
-    run_id: str = typer.Argument(metavar="RUN_ID|FILE", help="A run id (or its start), or a table."),
+    run_id: str = typer.Argument(metavar="RUN_ID|FILE", help="A run id (or its start) or table."),
     sample: int = typer.Option(1, min=1, help="How many random trials of a table to replay."),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
