@@ -106,7 +106,7 @@ def describe(
 
 @data.command(epilog="Example: suite data prepare mnist fashion_mnist --data-root ~/data")
 def prepare(
-    names: list[str] = typer.Argument([], metavar="[DATASET]...", help="Download these."),
+    names: list[str] = typer.Argument([], metavar="[DATASET]...", help="Data sets to download."),
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
@@ -157,15 +157,15 @@ def new_algorithm(
 def check(
     file: str = typer.Argument(help="FILE.py, FILE.py:Class, or a name of `suite list`."),
     assign: Assign = None,
-    reduces_to: str | None = typer.Option(None, help="Algorithm that it must equal."),
-    exact: bool = typer.Option(False, "--exact", help="Equal bit by bit, not up to rounding."),
+    reduces_to: str | None = typer.Option(None, help="Algorithm whose results it must equal."),
+    exact: bool = typer.Option(False, "--exact", help="Equal to the bit, with --reduces-to."),
     dataset: str | None = typer.Option(None, help="Data set for a model. Default: digits."),
     as_json: Json = False,
 ) -> None:
     """Check your own algorithm, model, data set or other plug-in.
 
-    An algorithm trains three models for two rounds. Every way to compute it must give the same weights, and its
-    count of bytes must be right. --set takes its hyperparameters and settings. Exit code 1 if something is wrong.
+    An algorithm trains three models for two rounds. Each execution must give the same weights, and the bytes that
+    the algorithm counts must be right. --set takes hyperparameters and settings. Exit code 1 if something is wrong.
     """
     say(f"reading {file}")  # before imports that take seconds
     from suite.testing.parts import findings

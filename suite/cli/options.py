@@ -28,7 +28,7 @@ Assign = Annotated[
 ]
 Where = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="Keep only what has this value. May be repeated."),
+    typer.Option(metavar="KEY=VALUE", help="Keep only rows with this value. May be repeated."),
 ]
 Storage = Annotated[
     Path,
@@ -41,7 +41,7 @@ Tracking = Annotated[
     typer.Option(
         envvar=VARIABLE,
         callback=not_empty,
-        help="MLflow tracking server, in the place of the local store.",
+        help="MLflow tracking server to use instead of the local store.",
     ),
 ]
 DataRoot = Annotated[

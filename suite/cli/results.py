@@ -16,7 +16,7 @@ FORMATS = ("table", "md", "html", "csv", "latex")
 INTERIM = FORMATS[:3]
 """The formats that also show scenarios whose final runs have not all ended."""
 METRIC = (
-    "score: mean of the last three evaluations. best: of the best round, chosen on test data. worst_clients: of the worst "
+    "score: mean of the last three evaluations. best: score of the best round on test data. worst_clients: mean of the worst "
     "10 % of clients. personal: each client's own model on its own data. Also client_spread, fine_tuned, unseen, loss, top5."
 )
 
@@ -29,10 +29,10 @@ def leaderboard(
     at: str = typer.Option("rounds", help="Compare at equal rounds, steps, bytes or seconds."),
     form: str = typer.Option("table", "--format", help=f"{', '.join(FORMATS)}."),
     columns: str | None = typer.Option(
-        None, help="Further columns by their heads, with commas, or all."
+        None, help="Further columns by their headings, separated by commas, or all."
     ),
     audit: bool = typer.Option(False, "--audit", help="First show how fair each search was."),
-    explain: bool = typer.Option(False, "--explain", help="Explain columns, settings."),
+    explain: bool = typer.Option(False, "--explain", help="Explain columns and settings."),
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -73,8 +73,8 @@ def leaderboard(
 def report(
     sources: Sources = None,
     where: Where = None,
-    output: Path | None = typer.Option(None, help="Folder. Default: below the storage."),
-    figures: str | None = typer.Option(None, help="svg, png, pdf with commas: charts as files."),
+    output: Path | None = typer.Option(None, help="Folder of the page. Default: in --storage."),
+    figures: str | None = typer.Option(None, help="Also write the charts: svg,png,pdf."),
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,

@@ -30,7 +30,7 @@ def run(
     tuned: bool = typer.Option(False, "--tuned", help="Start from the best tuned configuration."),
     device: str = typer.Option("cpu", help="cpu or cuda."),
     record: bool = typer.Option(True, help="Record the run in MLflow."),
-    save: Path | None = typer.Option(None, help="Folder for the model, for `suite.load_model`."),
+    save: Path | None = typer.Option(None, help="Save the trained model in this folder."),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -147,8 +147,8 @@ def show_evaluation(metric: str, entry: dict[str, float]) -> None:
 
 
 def replay(
-    run_id: str = typer.Argument(metavar="RUN_ID|FILE", help="A run id or its start, or a table."),
-    sample: int = typer.Option(1, min=1, help="Random trials of a table to replay."),
+    run_id: str = typer.Argument(metavar="RUN_ID|FILE", help="A run id (or its start) or table."),
+    sample: int = typer.Option(1, min=1, help="How many random trials of a table to replay."),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -156,7 +156,7 @@ def replay(
 ) -> None:
     """Train a recorded run again, and compare every metric.
 
-    Exit code 1 if a metric differs in any bit. On another device than the recorded one, rounding may differ.
+    Exit code 1 if a metric differs in any bit. On another device, differences by rounding are accepted.
     """
     say(READING)
     from suite.runs import single

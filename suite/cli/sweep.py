@@ -38,14 +38,14 @@ def sweep(
         False, "--dry-run", help="Check everything, show the plan, start nothing."
     ),
     calibrate: bool = typer.Option(False, "--calibrate", help="As --dry-run, with measured times."),
-    smoke: bool = typer.Option(False, "--smoke", help="Run a tiny version in seconds, NAME-smoke."),
+    smoke: bool = typer.Option(False, "--smoke", help="Run a tiny version, named NAME-smoke."),
     address: str | None = typer.Option(None, envvar="RAY_ADDRESS", help=ADDRESS),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Tune all algorithms of a study, run the best again, rank them.
+    """Tune all algorithms of a study, run the best settings again, rank them.
 
     A study lists algorithms, data sets, models and heterogeneity levels. --set takes any of its keys: a list (--set
     algorithms=fedavg,folb), trials (how many configurations each algorithm tries in each scenario), seeds (how often

@@ -59,7 +59,7 @@ def tuned_show(
 @app.command("export", epilog="Example: suite tuned export programs --algorithm fedprox")
 def tuned_export(
     folder: Path = typer.Argument(help="Folder for dataset/heterogeneity/model/algorithm.py."),
-    seed: int | None = typer.Option(None, min=0, help="Also write the run to repeat."),
+    seed: int | None = typer.Option(None, min=0, help="Also write the run with this seed (.pt)."),
     where: Where = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
@@ -67,8 +67,13 @@ def tuned_export(
 ) -> None:
     """Write tuned configurations as programs that need only PyTorch.
 
+<<<<<<< HEAD
     For each algorithm in a scenario, only the configuration with the best validation score is written, if programs support
     its algorithm, level and settings. --where takes algorithm, dataset, model and heterogeneity, which are options, too.
+=======
+    Only the configuration with the best validation score is written for an algorithm in a scenario. Configurations that
+    no program supports are left out. --where takes algorithm, dataset, model and heterogeneity, which are options, too.
+>>>>>>> w-s6
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     from suite.configurations.program import SIGN, exported
@@ -96,8 +101,13 @@ def tuned_import(
 ) -> None:
     """Import configurations for `suite run --tuned`.
 
+<<<<<<< HEAD
     All files are checked first, and nothing is imported if one is wrong. For each algorithm in a scenario, only the
     configuration with the best validation score is kept.
+=======
+    All files are checked first, and nothing is imported if one is wrong. For an algorithm in a scenario, only
+    the configuration with the best validation score is kept.
+>>>>>>> w-s6
     """
     from suite.configurations.configuration import keep, tuned_files
 
@@ -107,13 +117,18 @@ def tuned_import(
 
 @app.command("companions", epilog="Example: suite tuned companions runs/*/trials.parquet")
 def tuned_companions(
-    tables: list[Path] = typer.Argument(help="Tables of trials."),
-    leave_out: str | None = typer.Option(None, help="A data set: its family is left out."),
+    tables: list[Path] = typer.Argument(help="Tables of sweeps (trials.parquet)."),
+    leave_out: str | None = typer.Option(None, help="Leave out the family of this data set."),
 ) -> None:
     """Print good settings of the hyperparameters other than learning rates, as YAML.
 
+<<<<<<< HEAD
     These companions are one or two settings of each algorithm that together promise the best accuracy on the data sets of
     the tables. A study with `warm_start: companions:FILE` starts from them.
+=======
+    Over the data sets of the tables, these companions lose the least accuracy. A study with `warm_start: companions:FILE`
+    starts from them.
+>>>>>>> w-s6
     """
     from suite.configurations.companions import FAMILIES, LEAST, Companions, measure, recorded
     from suite.yaml_files import dump
