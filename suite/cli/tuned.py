@@ -67,13 +67,8 @@ def tuned_export(
 ) -> None:
     """Write tuned configurations as programs that need only PyTorch.
 
-<<<<<<< HEAD
     For each algorithm in a scenario, only the configuration with the best validation score is written, if programs support
     its algorithm, level and settings. --where takes algorithm, dataset, model and heterogeneity, which are options, too.
-=======
-    Only the configuration with the best validation score is written for an algorithm in a scenario. Configurations that
-    no program supports are left out. --where takes algorithm, dataset, model and heterogeneity, which are options, too.
->>>>>>> w-s6
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     from suite.configurations.program import SIGN, exported
@@ -101,13 +96,8 @@ def tuned_import(
 ) -> None:
     """Import configurations for `suite run --tuned`.
 
-<<<<<<< HEAD
     All files are checked first, and nothing is imported if one is wrong. For each algorithm in a scenario, only the
     configuration with the best validation score is kept.
-=======
-    All files are checked first, and nothing is imported if one is wrong. For an algorithm in a scenario, only
-    the configuration with the best validation score is kept.
->>>>>>> w-s6
     """
     from suite.configurations.configuration import keep, tuned_files
 
@@ -122,13 +112,8 @@ def tuned_companions(
 ) -> None:
     """Print good settings of the hyperparameters other than learning rates, as YAML.
 
-<<<<<<< HEAD
     These companions are one or two settings of each algorithm that together promise the best accuracy on the data sets of
     the tables. A study with `warm_start: companions:FILE` starts from them.
-=======
-    Over the data sets of the tables, these companions lose the least accuracy. A study with `warm_start: companions:FILE`
-    starts from them.
->>>>>>> w-s6
     """
     from suite.configurations.companions import FAMILIES, LEAST, Companions, measure, recorded
     from suite.yaml_files import dump
