@@ -141,7 +141,7 @@ class TrialResult:
         return lost(metric, self.status, self.not_finite)
 
     def score(self, metric: str) -> float:
-        """Return a metric's mean over the last `LAST` evaluations, or the untrained model's value if the run diverged or a value is not finite."""
+        """Return a metric's mean over the last `LAST` evaluations, or the untrained model's if the run diverged or a value is not finite."""
         return score(self.history, metric, self.lost(metric))
 
     def tested(self, task: str) -> float | None:
