@@ -94,8 +94,8 @@ AT_ONCE = 4
 
 
 def ui(storage: Path, tracking_uri: str | None, door: socket.socket, token: str) -> None:
-    """Serve all pages on the socket `door` to requests with the token, until SIGINT or SIGTERM. MLflow's clients expect MLflow at
-    the root, so MLflow gets all paths that no other page uses. The pages of a tracking server are only linked.
+    """Serve all pages on the socket `door` to requests with the token, until SIGINT or SIGTERM. MLflow gets all paths that no
+    other page uses, since its clients expect it at the root. If MLflow runs on a tracking server, the pages only link to it.
     """
     elsewhere = pages_at(tracking_uri) if is_server(tracking_uri or "") else ""
     dashboard = Dashboard(storage)
@@ -179,7 +179,7 @@ def reads(allowed: Mapping[str, Sequence[str]], method: str, path: str) -> bool:
 
 
 class Mounted:
-    """An application of a third party, loaded at its first request. It gets only `allowed` requests, `AT_ONCE` at a time."""
+    """An application of a third party, loaded at its first request. It gets only `allowed` requests, at most `AT_ONCE` at once."""
 
     def __init__(
         self, allowed: Mapping[str, Sequence[str]], load: Callable[[], ASGIApp], other: ASGIApp
@@ -251,7 +251,7 @@ class Dashboard:
         return refreshed
 
     def page(self, request: Request) -> Response:
-        """Redirect to the page of one search, or to the list of all searches while it has no trials."""
+        """Redirect to the page of one search. If this search has no trials yet, redirect to the list of all searches."""
         self.refresh()
         search = request.path_params["name"], request.path_params["entry"]
         for study in self.studies.get_all_studies():
@@ -269,7 +269,7 @@ class Pages:
         self._fresh: dict[tuple[Any, ...], Fresh] = {}
 
     def home(self, request: Request) -> Response:
-        """Answer with the page of the sweep in the path, or without one with the page of all sweeps."""
+        """Answer with the page of the sweep that the path names, or with the page of all sweeps if it names none."""
         name, nonce = self._name(request), secrets.token_urlsafe(16)
         statuses, faults = self._kept(self._statuses)
         shown = {sweep["name"]: sweep for sweep in statuses if name in (None, sweep["name"])}
@@ -334,7 +334,7 @@ def address(name: str) -> str:
 
 
 def bind(host: str, port: int | None, usual: int) -> socket.socket:
-    """Return a socket bound to `port`, or, if that is None, to the usual port or any free one. Raise `UserError` if none binds."""
+    """Return a socket bound to `port`, or for None to the usual port or any free one. Raise `UserError` on failure."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for candidate in (port,) if port else (usual, 0):
         try:

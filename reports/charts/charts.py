@@ -181,9 +181,9 @@ def _layers(look: Look, titles: tuple[str, str], span: Span, interpolate: str) -
 
 
 def leaders_span(traces: Sequence[Trace], better: int) -> Span:
-    """Return the ends of the vertical axis, which show the last two thirds of the leaders' curves and bands. Leaders are the
-    better half of the curves by their last finite values, at least three. If less is better, the axis reaches from 0 to a
-    little above the 95 % quantile of these values, since errors may start very high. Without values it is (0, 1).
+    """Return the ends of a vertical axis for the last two thirds of the leaders' curves and bands. Leaders are the better half
+    of the curves by their last finite values, at least three. If less is better, the axis reaches from 0 to a little above
+    the 95 % quantile of the values shown, since errors may start very high. Without values it is (0, 1).
     """
     ended = []
     for trace in traces:
@@ -204,8 +204,7 @@ def leaders_span(traces: Sequence[Trace], better: int) -> Span:
 
 def curves(runs: Sequence[Curve], look: Look, metric: str, against: str) -> Spec:
     """Return a chart of each algorithm's mean test score at every evaluation, with a band of its 95 % interval. Scores are
-    drawn `against` "rounds" or "bytes" (in MB). The intervals are over the same factor as those of the leaderboard
-    (`reports.leaderboard.replication`).
+    drawn `against` "rounds" or "bytes" (in MB).
     """
     traces = []
     for name in dict.fromkeys(curve.algorithm for curve in runs):
@@ -261,9 +260,9 @@ LOOKS = {
 
 
 def published(drawn: Iterable[tuple[str, Mapping[str, Any]]]) -> Spec:
-    """Return a figure of published against measured numbers, with one plot for each unit (or metric without a unit) of
-    each paper. `drawn` has (paper, number) pairs as `reports.claims.page.drawn` yields them. Percents and points have linear
-    scales. All other units have logarithmic scales, unless a value is 0 or negative.
+    """Return a figure of published against measured numbers, with one plot for each unit in each paper. A metric without a
+    unit has a plot of its own. `drawn` has pairs of a paper's name and a number. Percents and points have linear scales.
+    All other units have logarithmic scales, unless a value is 0 or negative.
     """
     plots: dict[tuple[str, str], list[Spec]] = {}
     for paper, dot in drawn:

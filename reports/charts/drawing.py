@@ -47,7 +47,7 @@ def svg(spec: Spec) -> str:
 
 
 def drawn(text: str, form: str) -> bytes:
-    """Return an SVG text as the content of an `svg`, `png` or `pdf` file, which contains the project's mark `SIGN`."""
+    """Return the content of an `svg`, `png` or `pdf` file with the drawing in an SVG text. The file also names this project."""
     if form == "svg":
         return text.encode()
     if form == "pdf":

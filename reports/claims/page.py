@@ -110,8 +110,8 @@ ABOUT = (
 
 
 class JudgedEntry(BaseModel):
-    """A printed number of a row, or a statement that the paper `says`, with its verdict or the reason `why` it has none. An
-    entry with `again` is not counted: another row has it too, with the same experiment but other settings.
+    """A printed number of a row, or a statement (`says`), with its verdict or the reason `why` it has none. If `again` is true,
+    the entry repeats one of another row with the same experiment but other settings, and is not counted.
     `chosen` has the settings that the paper leaves open; `note` says which runs of the row are missing.
     """
 
@@ -142,7 +142,7 @@ class PaperSummary(BaseModel):
 
     @property
     def counted(self) -> dict[str, list[JudgedEntry]]:
-        """The entries without `again`, under "numbers" and "statements"."""
+        """The entries under "numbers" and "statements", except those that repeat an entry of another row."""
         kinds: dict[str, list[JudgedEntry]] = {"numbers": [], "statements": []}
         for entry in self.entries:
             if not entry.again:
@@ -151,8 +151,8 @@ class PaperSummary(BaseModel):
 
 
 def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield (paper, number) for each number that a figure can show: one with a printed value that was measured, and whose
-    target every seed reached.
+    """Yield (paper, number) for each number that a figure can show. The paper must print a value for it, a run must have
+    measured it, and every seed must have reached the target, if it has one.
     """
     for paper in papers:
         for entry in paper.counted["numbers"]:

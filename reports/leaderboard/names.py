@@ -59,7 +59,7 @@ def as_shown(value: T, board: "Leaderboard") -> T:
 
 
 def renamed(value: T, names: Mapping[str, str], named: bool = True) -> T:
-    """Return a copy of nested data with the names in all fields of `NAMED` (and in `value`, if `named`) replaced by `names`."""
+    """Return nested data with the names of methods, data sets and models replaced by `names`. A text `value` is replaced if `named`."""
     new: Any = value
     if isinstance(value, str):
         new = names.get(value, value) if named else value

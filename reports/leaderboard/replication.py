@@ -41,8 +41,8 @@ Scores = Mapping[Draw, float]
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean of final runs, its standard `error` with degrees of `freedom`, and the sampled factor (`over`). The error is
-    None if there are too few runs to estimate it, or if all scores are equal, which is no proof of certainty.
+    """A mean score of final runs, and its standard `error` with degrees of `freedom`. `over` is the sampled factor, such as
+    "tuning". The error is None if there are too few runs, or if all scores are equal, which is no proof of certainty.
     """
 
     mean: float
@@ -65,11 +65,11 @@ def around(mean: float, half: float | None) -> Interval:
 
 
 def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
-    """Return the 95 % interval of each method in a scenario.
+    """Return the 95 % interval of each method's mean score in a scenario.
 
-    An interval over tunings, partitions or splits is at least as wide as one from the root mean square of all such methods'
-    errors, with the sum of their degrees of freedom. Searches fail now and then, and a sample without a failure looks too
-    certain. The other methods show what a failure costs. For differences of methods `Errors` pools the variances.
+    Searches fail now and then, and a method whose few searches all succeeded looks too certain. So no interval is narrower
+    than one from the root mean square of all methods' errors, with the sum of their degrees of freedom. Means over seeds
+    alone are neither widened nor used for this.
     """
     squares, freedom = list[float](), 0.0
     for mean in scenario.values():
@@ -88,9 +88,9 @@ def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
 
 @dataclass(frozen=True)
 class Gap:
-    """A mean of scores, or of differences of two methods, with the parts of its error: error^2 = squares / freedom * weight.
-    Stratum h of H has n_h levels of the sampled factor `over`, with means m_hi. Then mean = 1/H sum_h mean_i m_hi, squares =
-    sum_hi (m_hi - mean_i m_hi)^2, freedom = sum_h (n_h - 1), and weight = sum_h 1/n_h / H^2 (0 without runs).
+    """A mean of scores, or of differences between two methods, and its error: error^2 = squares / freedom * weight. A stratum has
+    fixed levels of all factors outside `over`. Stratum h of H has n_h levels of `over`, with means m_hi. Then mean = 1/H
+    sum_h mean_i m_hi, squares = sum_hi (m_hi - mean_i m_hi)^2, freedom = sum_h (n_h - 1), weight = sum_h 1/n_h / H^2.
     """
 
     mean: float
@@ -101,12 +101,12 @@ class Gap:
 
     @property
     def variance(self) -> float:
-        """Return the variance of the levels' means within strata; 0 without degrees of freedom."""
+        """Return squares / freedom, the variance of the level means within strata; 0 without degrees of freedom."""
         return self.squares / self.freedom if self.freedom else 0.0
 
 
 def taken_apart(scores: Scores) -> Gap:
-    """Return the mean of scores over the sampled factor, with the parts of its error."""
+    """Return the mean of scores or of score differences, with the terms of its standard error."""
     over = sampled(scores)
     means, squares, shares, freedom = list[float](), list[float](), list[float](), 0
     for levels in _strata(scores, over).values():
@@ -121,7 +121,7 @@ def taken_apart(scores: Scores) -> Gap:
 
 
 def mean_of(scores: Scores) -> Mean:
-    """Return the mean of final runs with its standard error over the sampled factor; `Gap` has the formulas."""
+    """Return the mean score of final runs with its standard error, by the formulas of `Gap`."""
     parts = taken_apart(scores)
     error = None
     # Smaller squares are rounding: all scores are equal, which is no proof of certainty.
@@ -131,7 +131,7 @@ def mean_of(scores: Scores) -> Mean:
 
 
 def sampled(scores: Scores) -> str:
-    """Return the sampled factor: the outermost of split, partition and tuning that has at least `RANDOM` levels, else "seed"."""
+    """Return the outermost of split, partition and tuning that has at least `RANDOM` levels, or "seed" if none has."""
     for factor, levels in zip(Draw._fields[:-1], zip(*scores, strict=True), strict=False):
         if len(set(levels)) >= RANDOM:
             return factor
@@ -139,12 +139,12 @@ def sampled(scores: Scores) -> str:
 
 
 def units(scores: Scores) -> int:
-    """Return the number of levels of the sampled factor, such as tunings, summed over strata."""
+    """Return the sample size of a method's mean, such as the number of tunings."""
     return sum(map(len, _strata(scores, sampled(scores)).values()))
 
 
 def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
-    """Return the mean score of each level of the sampled factor, grouped by the levels of the factors outside it."""
+    """Return lists of the mean scores of the levels of factor `over`, by the levels of the outer factors."""
     place = Draw._fields.index(over)
     groups: dict[tuple[int, ...], list[float]] = defaultdict(list)
     for draw, score in scores.items():
@@ -156,9 +156,9 @@ def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
 
 
 def spreads(scores: Scores) -> dict[str, float]:
-    """Return the standard deviation that each factor with several levels contributes, by nested analysis of variance. From
-    the inside out, v_f is the variance of the level means of factor f within the levels of outer factors. With n the harmonic
-    mean of the numbers of inner levels, var_seed = v_seed and var_f = max(0, v_f - v_inner / n).
+    """Return the standard deviation that split, partition, tuning and seed each add to a score, by nested analysis of variance.
+    A factor with one level is left out. v_f is the variance of the level means of factor f within levels of outer factors, n the
+    harmonic mean of the numbers of inner levels. var_seed = v_seed; for other factors var_f = max(0, v_f - v_inner / n).
     """
     deviations: dict[str, float] = {}
     means: dict[tuple[int, ...], float] = dict(scores.items())
@@ -182,9 +182,9 @@ def spreads(scores: Scores) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Difference:
-    """The lead of method `first` over `second` in one scenario: the mean difference over the `seeds` runs that both have. The
-    intervals from `low` to `high` of all pairs of the scenario hold jointly with 95 % (`Errors`); both ends are None if no
-    error can be estimated. A `tie` has 0 in its interval, so no difference is shown.
+    """The lead of method `first` over `second` in one scenario: the mean difference over the `seeds` runs that both have. Its
+    interval is from `low` to `high`, or (None, None) if no error can be estimated. The intervals of all pairs in the scenario
+    hold jointly with 95 %. A `tie` has 0 in its interval, so no difference is shown.
     """
 
     first: str
@@ -199,12 +199,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Errors:
-    """The variances of all paired differences in a scenario, from which the intervals of all pairs follow.
+    """The variances of the score differences of all pairs in a scenario, from which the intervals of these pairs follow.
 
     `pooled` is the variance over all pairs, with its degrees of `freedom`. `parts` has each method's contribution s^2 to the
-    variances of its pairs. The variance of a pair is the larger of `pooled` and s_i^2 + s_j^2. A pair whose few searches
-    happen not to fail needs `pooled`, since only other pairs show what a failure costs. A method that varies more than the
-    others needs `parts`, since `pooled` makes all methods look alike.
+    variances of its pairs. The variance of a pair is the larger of `pooled` and s_i^2 + s_j^2. The first matters for a pair
+    whose few searches all succeeded by chance, the second for a method that varies more than the others.
     """
 
     pooled: float
@@ -213,11 +212,11 @@ class Errors:
     pairs: int
 
     def half(self, first: str, second: str, gap: Gap) -> float | None:
-        """Return half the width of a pair's interval; None if the gap has fewer than `RANDOM` - 1 degrees of freedom.
+        """Return half the width of a pair's interval; None if `gap`, the pair's mean difference, has too few degrees of freedom.
 
-        All pairs' intervals hold jointly with `LEVEL` (Bonferroni). The pair's variance is v = pooled + excess. The excess has
-        the degrees of freedom of this pair's runs, f_pair. The errors of both terms may be correlated, so their standard
-        deviations are added. So v has f degrees: v / sqrt(f) = pooled / sqrt(f_pooled) + excess / sqrt(f_pair).
+        All pairs' intervals hold jointly with `LEVEL` (Bonferroni). A pair's variance is v = pooled + excess, where excess =
+        max(0, s_i^2 + s_j^2 - pooled) for the `parts` s^2 of both methods. The two terms have f_pooled and f_pair degrees of
+        freedom. Their errors may be correlated, so v has f: v / sqrt(f) = pooled / sqrt(f_pooled) + excess / sqrt(f_pair).
         """
         if gap.freedom < RANDOM - 1:
             return None
@@ -228,11 +227,11 @@ class Errors:
 
 
 def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
-    """Return the errors of all pairs of k methods in a scenario; None if no difference varies by more than rounding.
+    """Return the variances of the differences of all pairs of k methods; None if the differences vary by rounding only.
 
-    The pool has Satterthwaite's degrees of freedom over the pairs times 2 / k, since each method's deviations are in k - 1
-    pairs. Let S_i be the sum of the variances of method i's pairs, and T = sum_i S_i / (2 (k - 1)). The contribution of
-    method i is s_i^2 = (S_i - T) / (k - 2), Grubbs' estimate (1948), or 0 if that is negative or k = 2.
+    Each method is in k - 1 pairs, so the pooled variance has 2 / k of Satterthwaite's degrees of freedom for all pairs. Let
+    S_i be the sum of the variances of method i's pairs, and T = sum_i S_i / (2 (k - 1)). The contribution of method i is
+    s_i^2 = (S_i - T) / (k - 2), Grubbs' estimate (1948), or 0 if that is negative or k = 2.
     """
     freedoms, sums_of_squares, fourths = list[int](), list[float](), list[float]()
     variances: dict[str, list[float]] = {name: [] for name in sorted(set().union(*gaps))}
@@ -258,8 +257,8 @@ def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
 
 
 def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Difference, ...]:
-    """Return the differences of all pairs of methods in a scenario, from scores `scenario[algorithm][draw]`. Pairs are in the
-    order of the algorithms. With `sign` -1, for metrics of which less is better, a lead is still positive.
+    """Return the score differences of all pairs of methods in a scenario, from scores `scenario[algorithm][draw]`, in the order
+    of the algorithms. `sign` is -1 if small scores are better, so that the better method's lead is positive.
     """
     gaps: dict[tuple[str, str], Gap] = {}
     runs: dict[tuple[str, str], int] = {}
@@ -285,9 +284,8 @@ def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Differen
 
 @dataclass(frozen=True)
 class Behind:
-    """How far a method is behind the best method of its scenario, whichever that is: between `low` and `high`. `beaten_by`
-    lists the rivals that are shown to be ahead; if there are any, the method is shown not to be the best. A `tie` is a method
-    that may be the best, and is shown to be at most the study's margin behind.
+    """How far a method is behind the best method of its scenario: at least `low`, at most `high`. `beaten_by` lists the rivals
+    that are shown to be ahead. A `tie` is a method without such rivals that is at most the study's margin behind.
     """
 
     low: float
@@ -299,7 +297,9 @@ class Behind:
 def behind_best(
     methods: Collection[str], differences: Iterable[Difference], margin: float | None = None
 ) -> dict[str, Behind]:
-    """Return how far each method is behind the best. If no error can be estimated, return {}, or 0 for all if all are equal."""
+    """Return how far each method is behind the best. If no error can be estimated, return 0 for each method if all are equal, else
+    an empty dict. A method at most `margin` behind may be a tie.
+    """
     # ahead[method][rival]: by how much the rival is ahead, at least and at most.
     ahead: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in methods}
     equal = []

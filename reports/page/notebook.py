@@ -54,8 +54,8 @@ class ShownBoard(Leaderboard):
         return board_html(self)
 
     def plot(self, *kinds: str) -> Plot:
-        """Return the charts of these kinds (default: all): intervals of scores (`dots`), and average `ranks`. The charts of
-        curves need a sweep's data; the sweep's own `plot` has them.
+        """Return the charts of these kinds (default: all): intervals of scores (`dots`), and average `ranks`. Charts of curves are
+        only in a sweep's own `plot`.
         """
         return board_plot(ReportData(self), kinds)
 
@@ -74,7 +74,7 @@ def board_html(board: Leaderboard) -> str:
 
 
 def board_plot(data: ReportData, kinds: Sequence[str] = ()) -> Plot:
-    """Return the charts of a report of these kinds (default: all); raise `UserError` for a kind that is not in `SECTIONS`."""
+    """Return a report's charts of these kinds, such as `dots` (default: all). Raise `UserError` for an unknown kind."""
     data = as_shown(data, data.board)
     charts = gallery(data, look_of(data))
     shown: list[Chart] = []

@@ -50,8 +50,8 @@ class Layer(Written):
 
 
 class Shared(Layer):
-    """A layer for all methods. `open` names scenario parts and searched values that the paper leaves open, so `--set` may
-    change them.
+    """The values for all methods at one level of a paper's file (paper, table or row). `open` names scenario parts and searched
+    values that the paper leaves open, so that `--set` may change them.
     """
 
     open: list[str] = []
@@ -69,7 +69,7 @@ class TableRow(Shared):
 
     A number may be a bound such as `"> 50"`, vague such as `"~ 99.7"`, or null if the paper says that a target was never
     reached. `not_run` is the reason why the row is never run. `same_as` names another row, as TABLE/ROW, with the same
-    experiment. Numbers and statements that both rows have count only in that one.
+    experiment. Numbers and statements that both rows have are counted in the other row only.
     """
 
     dataset: str | None = None
@@ -94,7 +94,7 @@ class PaperTable(Shared):
 
 
 class Paper(Shared):
-    """The file of a paper. `drawn` lists its data sets of random samples, which every seed generates anew."""
+    """The content of a paper's file. `drawn` lists the data sets of random samples, which are generated anew for each seed."""
 
     paper: str
     cites: str
@@ -123,7 +123,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Configured:
-    """A method in a row, with every stated and chosen value (`decisions`), and the values in `search`, which are all run."""
+    """A method in a row: its stated and chosen values (`decisions`), and the values in `search`, all of which are tried."""
 
     algorithm: str
     scenario: Scenario
@@ -158,8 +158,8 @@ class Configured:
         return (usual | self.scenario.names() | decided | dict(self.search)).get(key)
 
     def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
-        """Return the trial of one run under the paper's protocol, without validation data, evaluated after `every` rounds.
-        Unless the file decides otherwise, the seed also partitions the data, and generates them if they are `drawn`.
+        """Return the specification of a run under the paper's protocol, without validation data, evaluated after `every` rounds.
+        Unless the paper's file decides otherwise, `seed` also partitions the data, and generates a data set of random samples.
         """
         values = {}
         for key in (*self.decisions, *SEEDED):
@@ -282,7 +282,7 @@ def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | No
 def _configured(
     faults: Faults, levels: tuple[Paper, PaperTable, TableRow], method: str, scenario: Scenario
 ) -> Configured | None:
-    """Return a method of a row with the values of all layers, or None if its algorithm is unknown. Add its faults to `faults`."""
+    """Return a method of a row with values from paper, table and row; None if its algorithm is unknown. Add the faults to `faults`."""
     paper, content, table_row = levels
     column = content.methods[method]
     algorithm = column.algorithm or method
@@ -320,7 +320,7 @@ def _configured(
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
     """Return the rows with the values of `--set` instead of those that the suite chose. Values that the paper states stay.
     A key is KEY for all methods, or METHOD.KEY for one. Raise `UserError` for a key that may not change, for an impossible
-    value, or if new values require further ones.
+    value, or if a new value needs a hyperparameter that has no value.
     """
     columns = [(row, method, c) for row in rows for method, c in row.methods.items()]
     for key in other if rows else ():

@@ -31,7 +31,7 @@ VERSIONS = ("version", "torch_version", "git_commit")  # tags of a run: which co
 
 @dataclass(frozen=True)
 class Plan:
-    """A row to run: its jobs by (method, variant number, seed). Each runs for `rounds` rounds, where the paper has `planned` rounds."""
+    """The runs of a row: jobs by (method, hyperparameter variant, seed). A job has `rounds` rounds, and the paper `planned` rounds."""
 
     experiment: Experiment
     metrics: Sequence[Metric]
@@ -51,9 +51,9 @@ def reproduce(
     resources: Any,
     command: str,
 ) -> Reproduction:
-    """Run the missing runs of `PAPER[/TABLE[/ROW]]`, and return the verdicts on all of its numbers and statements. Each
-    variant runs with `seeds` seeds for at most `rounds` rounds. `other` replaces values that the paper leaves open. Raises
-    `UserError` for an unknown path or an impossible value, before any run starts.
+    """Do the missing runs of `PAPER[/TABLE[/ROW]]`, and return verdicts on all numbers and statements that are printed there. Each
+    combination of searched values runs with `seeds` seeds for at most `rounds` rounds. `other` replaces values that the
+    paper leaves open. Raises `UserError` for an unknown path or an impossible value, before any run starts.
     """
     planned = list(plans(path, seeds, rounds, data_root, other))
     paper = read_paper(planned[0][0][0])
@@ -132,7 +132,7 @@ def plan_of(paper: Paper, row: Experiment, seeds: int, most_rounds: int | None =
 def listing(
     path: str | None, seeds: int = SEEDS, data_root: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield a dict on each table of `PAPER[/TABLE[/ROW]]` (None: all): its source, its rows and runs, why rows cannot run here."""
+    """Yield a dict for each table of `PAPER[/TABLE[/ROW]]`: its source, counts of rows and runs, and reasons why rows cannot run."""
     planned = plans(path, seeds, None, data_root, {})
     for (name, table), group in groupby(planned, key=lambda row: row[0][:2]):
         content, rows = read_paper(name).tables[table], list(group)

@@ -73,8 +73,8 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
 def _entries(
     paper: Paper, table: str, row: str, judged: Mapping[Address, tuple[Judged, JudgedRow]]
 ) -> Iterator[JudgedEntry]:
-    """Yield the numbers and statements of a row with their verdicts. Those that the row `same_as` has, too, count in that
-    row, and are yielded only if this row has chosen settings and was run.
+    """Yield the numbers and statements of a row with their verdicts. Leave out those that another row has for the same experiment,
+    unless this row was run with chosen settings.
     """
     content, at = paper.tables[table], paper.tables[table].rows[row]
     same, never = paper.same(at), paper.reason_not_run(table, row)
@@ -108,7 +108,7 @@ def _entries(
 
 
 def _facts(table: PaperTable, row: TableRow) -> dict[Address, Any]:
-    """Return a row's numbers by (metric, method), and by statement the reason why no run can judge it, or "" if a run can."""
+    """Return a row's numbers by (metric, method), and for each of its statements why no run can judge it ("" if a run can)."""
     facts: dict[Address, Any] = {}
     for name, column in row.numbers.items():
         for method, number in column.items():

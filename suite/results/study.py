@@ -114,7 +114,7 @@ def add(search: SearchTrials, storage: BaseStorage) -> optuna.Study:
 
 
 def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
-    """Update the Optuna studies in a storage from tables. Add new trials at the end, so that the others keep their numbers."""
+    """Update the Optuna studies in a storage from tables. Add new trials at the end, so that earlier trials keep their numbers."""
     searches = [*chain.from_iterable(map(searches_of, tables))]
     current = [search.attributes for search in searches]
     for study in storage.get_all_studies():

@@ -33,13 +33,13 @@ class Job:
 
     @property
     def id(self) -> str:
-        """Return a hash of the specification without default values, so that settings of a later version do not change it."""
+        """Return a hash of the specification without default values, so that settings which a later version adds do not change it."""
         content = self.spec.model_dump(mode="json", exclude_defaults=True)
         return hashlib.sha256(dumps(content).encode()).hexdigest()[:12]
 
 
 class Done(NamedTuple):
-    """The results of a run that did not fail: its tags by `suite.tracking.tags.run_tags`, its evaluations, and its duration."""
+    """The results of a run that did not fail: its tags as in MLflow, its evaluations, and its duration."""
 
     tags: Mapping[str, str]
     history: list[dict[str, float]]
@@ -88,7 +88,7 @@ class Batch:
         return self.failed, bool(control.ending)
 
     def next(self) -> tuple[TrialRequest, bool] | None:
-        """Return the request for the next job, and true since it is new; None if all jobs were handed out."""
+        """Return the next job's request, and true because it is not a retry; None if all jobs were handed out."""
         number = len(self.requests)
         job = next(islice(self.jobs.values(), number, None), None)
         if job is None:

@@ -91,7 +91,7 @@ def trainable(request: Request, data_root: str | None, device: str) -> "type[tun
 
 
 def _config(request: Request, device: str, config: Mapping[str, Any]) -> TrialConfig:
-    """Return the trial of a request with the values in Tune's `config`. Raise `UserError` if it cannot be run."""
+    """Return the configuration of the requested run with the values in Tune's `config`. Raise `UserError` for impossible values."""
     values = {}
     for name, value in config.items():
         values[name] = value.item() if isinstance(value, np.generic) else value

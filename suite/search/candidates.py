@@ -35,8 +35,8 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def shared_draw(number: int, scenario: Sequence[str], seeds: Sequence[int]) -> float:
-    """Return the position in its range, from 0 to 1, of the learning rate in draw k = `number`: frac(u_0 + k / golden
-    ratio). `scenario` and `seeds` (the study's seed and the integers of the replicate) determine u_0.
+    """Return where the k-th random learning rate (k = `number`) lies in its range, from 0 to 1: frac(u_0 + k / golden ratio).
+    `scenario` and `seeds` (the study's seed and the integers of the replicate) determine u_0.
     """
     first = randomness.uniform("opening", zlib.crc32("|".join(scenario).encode()), *seeds)[0]
     return float((first + number * GOLDEN) % 1)
@@ -125,7 +125,7 @@ class EntrySearch:
         return InitialConfiguration("sampled", self.proposer.suggest(index, opening))
 
     def _of_line(self, params: dict[str, Any]) -> InitialConfiguration:
-        """Return a configuration of the line search. Its origin is "warm" if all but its rates are from a warm start."""
+        """Return a configuration of the line search. Its origin is "warm" if a warm start has the same values except learning rates."""
         assert self.line is not None
         others = self.line.others
         for setting in self._settings:
@@ -134,7 +134,7 @@ class EntrySearch:
         return InitialConfiguration("sampled", params)
 
     def _ended(self, request: TrialRequest) -> tuple[dict[str, Any], float | None]:
-        """Return a trial's configuration and its score (larger is better), or None if it failed, diverged or broke a constraint."""
+        """Return a trial's configuration and score (larger is better; None if the trial failed, diverged or broke a constraint)."""
         end = self.ends[request.trial_id]
         lost = end.status in (Status.FAILED, Status.DIVERGED) or not end.feasible(self.entry)
         return request.params, None if lost else self.entry.task.sign * self._value(end)
@@ -211,8 +211,8 @@ class EntrySearch:
         self._chosen = None
 
     def replay(self, requests: Iterable[TrialRequest]) -> None:
-        """Restore the requests of a journal, whose results are in `ends` already. A trial without a result runs again, and
-        the sampler gets the results of later trials after that.
+        """Restore the search from the requests of a journal, whose results are in `ends` already. The sampler gets these results in
+        the order of trial numbers, up to the first trial without a result.
         """
         for request in requests:
             if request.kind in REPEATS:

@@ -35,7 +35,7 @@ Ended = Sequence[tuple[Mapping[str, Any], Score]]
 
 
 class RateLine:
-    """A line search for the rates of a space. `settings` has the other hyperparameters, and `budget` is the number of all trials."""
+    """A line search for learning rates, such as a server's. `settings` has the other hyperparameters, `budget` the number of trials."""
 
     def __init__(self, space: Space, settings: Sequence[Mapping[str, Any]], budget: int) -> None:
         self.space, self.budget = space, budget
@@ -46,11 +46,11 @@ class RateLine:
                 self.further.append(name)
 
     def others(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of a configuration that are not rates."""
+        """Return the values in a configuration of all hyperparameters except the learning rates."""
         return {k: v for k, v in params.items() if k != RATE and k not in self.further}
 
     def opening(self) -> list[dict[str, Any]]:
-        """Return the opening configurations: the first setting, at the study's learning rate and at others spread over its range."""
+        """Return the first configurations: the first of `settings` at the study's learning rate, and at others spread over the range."""
         spec, default = self.space.ranges[RATE], self.space.default_values[RATE]
         scores: dict[float, Score] = {spec.share(default): None}
         opening = [{**self.settings[0], RATE: default}]
@@ -78,7 +78,7 @@ class RateLine:
         return self._halved(RATE, self.settings[0], ended)
 
     def _halved(self, name: str, params: Mapping[str, Any], ended: Ended) -> dict[str, Any]:
-        """Return `params` with a new value of its rate `name`, in the most promising gap between trials that differ in it only."""
+        """Return `params` with a new value of the learning rate `name`, in the most promising gap between the values tried so far."""
         spec = self.space.ranges[name]
         scores: dict[float, Score] = {}
         for tried, score in ended:
@@ -92,9 +92,9 @@ def _score(trial: tuple[Mapping[str, Any], Score]) -> float:
 
 
 def middle(scores: Mapping[float, Score]) -> float:
-    """Return the middle of the most promising gap in [0, 1]. Gaps lie between the keys of `scores`, and at both ends.
+    """Return the middle of the most promising gap between neighbouring keys of `scores`, or between 0 or 1 and the nearest key.
 
-    A gap promises the mean score of its tried ends, plus `SLOPE` times its width times the spread of all scores.
+    The promise of a gap is the mean score of its ends that have one + `SLOPE` * its width * (best - median of all scores).
     """
     valid = sorted(score for score in scores.values() if score is not None) or [0.0]
     # A failed or diverged trial counts as the worst one: how bad it was says nothing.

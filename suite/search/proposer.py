@@ -53,7 +53,7 @@ class Proposer:
         return params
 
     def add(self, index: int, params: dict[str, Any]) -> None:
-        """Add trial `index` with params that the sampler did not just suggest, unless they lie outside the space."""
+        """Add trial `index` with known params, such as the default ones, to the Optuna study. Skip params outside the search space."""
         distributions = self.space.distributions(params)
         if distributions is None:
             return

@@ -55,7 +55,7 @@ class SweepSearch:
     def replay(self, requests: list[TrialRequest], ends: Mapping[str, ValidationResult]) -> None:
         """Restore the search from the requests and results of a journal.
 
-        Unfinished trials run again, except confirming and final runs that a sweep no longer needs since it has grown.
+        Unfinished trials run again, except confirming and final runs that an extended sweep no longer needs.
         """
         by_search: dict[str, list[TrialRequest]] = defaultdict(list)
         for request in requests:

@@ -144,8 +144,8 @@ def first_modelled(sampler: Sampler, lag: int) -> int | None:
 
 
 def searched_by(name: str, trials: int, lag: int) -> str:
-    """Return how a search finds configurations, such as `tpe (models from trial 9 on; budget 20)`. With a budget too small
-    to learn from results it is random search. For a person's own sampler return `FILE.py:make`, without running code.
+    """Return how a search finds configurations, such as `tpe (models from trial 9 on; budget 20)`. A search that ends before its
+    sampler learns from results is random search. For a person's own sampler return `FILE.py:make`, without running code.
     """
     if name not in SAMPLERS:
         return name.rpartition("/")[2]

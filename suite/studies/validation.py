@@ -25,7 +25,7 @@ RULES |= {"too_short": "must not be empty", "missing": "is required"}
 
 
 class Written(BaseModel):
-    """A model of input that people write. Unknown keys are refused, and instances cannot be changed."""
+    """The base of pydantic models for what people write, such as studies. Unknown keys are refused; instances are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -45,8 +45,8 @@ class SweepRecording:
     """The writer of a sweep's runs to MLflow. It works in a thread of its own, so that no trial waits for MLflow.
 
     `put` adds a write to its queue. A write that fails is repeated until it succeeds, so it must be safe to repeat. A write
-    that the store refuses is dropped, since it would be refused again. A fault of a store on this machine halts the sweep
-    by `control`. `progress` shows what the thread waits for.
+    that the store refuses is dropped, since it would be refused again. If writes to a store on this machine keep failing,
+    `control` halts the sweep. `progress` shows what the thread waits for.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class SweepRecording:
         return [f"{count} times: {text}" for text, count in self._refused.items()]
 
     def open(self, former: Collection[str]) -> list[str]:
-        """Find or create the sweep's own run, the parent of its other runs. Return the ids of the ended trials without a
-        complete run. Delete all runs that the journal lacks: unfinished ones, and those in `former` (ids in the last table).
+        """Find or create the sweep's own run, the parent of its other runs. Delete unfinished runs, and those in `former` (ids in
+        the last table), if the journal does not list them. Return the ids of ended trials whose runs are missing or unfinished.
         Raise `UserError` if the store holds another sweep of this name, and `HaltedError` if the store cannot be written.
         """
         until, tries = time.monotonic() + RECORD_SECONDS, 0
@@ -204,8 +204,8 @@ class SweepRecording:
         status: str = "FINISHED",
         seconds: float = 0.0,
     ) -> None:
-        """Create a run, journal its id as an `event`, then write its content. Delete the run `former`, which it replaces, and
-        the new run if the store refuses its content. Raise `StoreError` if the store fails.
+        """Delete the run `former`, create its replacement, journal the new id as an `event`, and write the content. If the store
+        refuses the content, delete the new run. Raise `StoreError` if the store fails.
         """
         if former:
             self.store.delete(former)
@@ -222,8 +222,8 @@ class SweepRecording:
             raise
 
     def _metrics(self, request: TrialRequest, outcome: TrialResult) -> list[dict[str, Any]]:
-        """Return a trial's metrics, a dict per evaluation, then one with its scores at the last round. For search trials keep
-        only the ranked metric's curves. For final runs add the costs until the study's target was reached.
+        """Return a trial's metrics: a dict per evaluation, then one with the scores at the last round. For search trials keep only
+        the curves of the metric that ranks methods. For final runs add the costs until the study's target was reached.
         """
         history, metric = outcome.history, self.entries[request.entry_id].task.metric
         if not history:

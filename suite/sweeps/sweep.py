@@ -364,7 +364,7 @@ class Sweep:
         return progress
 
     def _record(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Write the MLflow run of a trial that ended. Queue the table if a search is complete or `SECONDS` have passed."""
+        """Write the MLflow run of an ended trial. If its search is complete or `SECONDS` have passed, queue the writing of the table."""
         self.recording.record(request, outcome)
         group = self.state.finals.get(request.search, [])
         recorded = sum(final.trial_id in self.state.recorded for final in group)

@@ -55,7 +55,7 @@ PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT
 
 @dataclass(frozen=True)
 class Record:
-    """A run in MLflow: its tags, named without `PREFIX`, the last value of each metric, MLflow's status, and its experiment."""
+    """A run in MLflow: its tags without the suite's prefix, the last value of each metric, its status, and its experiment's id."""
 
     run_id: str
     tags: Mapping[str, str]
@@ -64,7 +64,7 @@ class Record:
     experiment: str
 
     def check(self, what: str, instead: str = "") -> None:
-        """Raise `FormatError` if another version wrote the run. The message begins with `what` and ends with the advice `instead`."""
+        """Raise `FormatError` for a run in another version's format. The message begins with `what` and ends with the advice `instead`."""
         check_format(what, int(self.tags.get("format", 0)), instead)
 
 
@@ -231,7 +231,7 @@ class Store:
         return [run.run_id for run in of_sweep if run.tags.get("kind") != RunKind.SWEEP]
 
     def get(self, run_id: str) -> Record:
-        """Return the run whose id begins with `run_id`. Raise `UserError` if none or several do, or another version wrote it."""
+        """Return the only run whose id begins with `run_id`. Raise `UserError` unless there is exactly one, in this version's format."""
         runs = self._runs(f"attributes.run_id LIKE '{run_id}%'") if run_id.isalnum() else []
         if len(runs) != 1:
             what = "more than one run begins with" if runs else "there is no run"
@@ -260,7 +260,7 @@ class Store:
 
 
 def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
-    """Return tags under MLflow's names, with their values as text. Leave out tags that are longer than `LONGEST`."""
+    """Return tags under MLflow's names, with their values as text. Leave out tags that are too long for MLflow."""
     texts = {PREFIX + name: str(value) for name, value in tags.items()}
     return {name: text for name, text in texts.items() if len(text) <= LONGEST}
 

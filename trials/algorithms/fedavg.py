@@ -49,12 +49,12 @@ class FedAvg(Algorithm):
     def train(
         self, state: State, ids: Tensor, start: Tensor, fed: Federation, at_round: int | None = None
     ) -> Tensor:
-        """Return the weights (k, d) after local training along `direction`. `at_round` repeats the training of an earlier round."""
+        """Return the weights (k, d) after clients `ids` have trained from `start`. With `at_round` repeat an earlier round's training."""
         rows = self.rows(state, ids, fed)
         return fed.train(ids, start, self.lr, self.direction, at_round, start=start, **rows)
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """Return the tensors (k, ...) that `direction` takes by name in addition to `start`, one row a client."""
+        """Return further arguments for `direction`, the direction of a local step: tensors (k, ...) with one row for each client."""
         return {}
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
@@ -68,5 +68,5 @@ class FedAvg(Algorithm):
         return {**state, "w": fed.weights(ids) @ fed.upload(ids, local)}
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        """Return the server's model."""
+        """Return the model that is evaluated: the server's."""
         return {"server": state["w"]}

@@ -21,9 +21,9 @@ class LBOptimal(LBNorm):
     Keeps: nothing.
     Down: N d.
     Up: (N + K) d, under (16) also N; a device drawn twice sends its model once.
-    Reading: the global gradient is the mean over all devices with the study's aggregation weights. The bound (8) needs
-        the signs of (5) beside the draws of (7). Under (16) all devices train before the draw. All else is as in
-        `lb_norm`.
+    Reading: the global gradient is the mean over all devices with the study's aggregation weights. Devices are drawn as in
+        (7), and the update has the signs of (5), which the paper's bound (8) needs. Under (16) all devices train before
+        the draw. All else is as in `lb_norm`.
     """
 
     variant: str = choice("plain", ("plain", "heterogeneity"), searched=False)

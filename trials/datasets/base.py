@@ -96,7 +96,7 @@ class Published:
             yield from sorted(contents.items())
 
     def report(self, root: Path) -> dict[str, Any]:
-        """Return a dict of `name`, `path`, the checksums `expected` and `found` (None: absent), and whether it is `sound`."""
+        """Return the file's `name` and `path`, the checksums `expected` and `found` (None: no file), and `sound`: whether they agree."""
         expected = f"md5 {self.md5}" if self.md5 else "content that loads"
         path, content = self.find(root), None
         if path is not None:
@@ -131,7 +131,7 @@ def _md5(content: bytes) -> str:
 
 
 class DatasetFamily(ABC):
-    """The base of named data sets: a frozen dataclass whose fields are the arguments of its name (examples/own_dataset.py)."""
+    """The base class of data sets. A subclass is a frozen dataclass; a name such as `Moons(20,noise=0.3)` sets its fields."""
 
     summary: ClassVar[str] = ""
     """The data set's line in listings: by default the first line of the class's docstring."""
@@ -155,12 +155,12 @@ class DatasetFamily(ABC):
         """
 
     def files(self, root: str | None) -> list[dict[str, Any]]:
-        """Return the state of each needed file below the data root, as `Published.report` gives it. Nothing is downloaded."""
+        """Return the path and checksums of each needed file below the data root, and whether they agree. Nothing is downloaded."""
         return [file.report(data_root(root)) for file in self.published]
 
     def fetch(self, root: str | None) -> Path:
-        """Download absent files, check all, and return the data root. Raise `UserError` with the expected checksum and the one
-        found for a file with wrong content, which is left as it is.
+        """Download absent files, check all files, and return the data root. Raise `UserError` if a download fails, or for a file
+        with wrong content, which is not removed.
         """
         folder = data_root(root)
         for file in self.published:

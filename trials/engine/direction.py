@@ -11,12 +11,12 @@ Direction = Callable[..., Tensor]
 
 
 class NotAffineError(TypeError):
-    """The error of a direction that does more than scale and add its arguments."""
+    """The error of a local step whose direction is not affine in the weights and gradients."""
 
 
 @dataclass(frozen=True)
 class Affine:
-    """The affine form scale g + pull w + shift of a direction, built by the direction's own arithmetic on `w` and `g`.
+    """The direction of a local step as scale g + pull w + shift, computed with symbols for the weights w and gradients g.
 
     `scale` and `pull` are numbers or (k, 1). `shift` is a number, or a tensor that broadcasts to (k, d). Sums,
     differences, and products with numbers and (k, 1) tensors keep the form. Anything else raises `NotAffineError`, or
@@ -72,7 +72,7 @@ class Affine:
 
 
 def affine(direction: Direction, rows: dict[str, Tensor]) -> Affine | None:
-    """Return the affine form of a direction, found by calling it with symbols for w and g; None if it has none."""
+    """Return a local step's `direction` in the affine form scale g + pull w + shift; None if it has no such form."""
     try:
         form = direction(Affine(pull=1.0), Affine(scale=1.0), **rows)
     except (TypeError, AttributeError):
@@ -81,7 +81,7 @@ def affine(direction: Direction, rows: dict[str, Tensor]) -> Affine | None:
 
 
 def column(value: float | Tensor, like: Tensor) -> Tensor:
-    """Return a coefficient, a number or (k, 1), as one number for each row of `like` (k, d): (k,)."""
+    """Return a coefficient, given as a number or (k, 1), as a tensor (k,) with one number for each row of `like` (k, d)."""
     if not isinstance(value, torch.Tensor):
         return like.new_full((len(like),), value)
     full = value.to(like)

@@ -44,7 +44,7 @@ class OwnModel(Architecture):
 
     @classmethod
     def at(cls, text: str) -> OwnModel:
-        """Return the model of a name as a user writes it, with a file's absolute path. The user's code does not run."""
+        """Return the model that a user names, with the absolute path of its file. The user's code does not run."""
         bare, arguments = names.split(text)
         place, _, function = bare.rpartition(":")
         if place.endswith(".py"):
@@ -108,7 +108,7 @@ def _built(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: in
 
 @lru_cache(maxsize=8)
 def _fitted(name: str, make: Make, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
-    """Return the module as a `Network`, after tests of how to compute it; raise `UserError` if one fails."""
+    """Build a user's module, test it on a few samples, and return it as a `Network`. Raise `UserError` if a test fails."""
     build = partial(_built, name, make, shape, classes)
     network, draw = Network(build(0), shape, build, frozen), torch.Generator().manual_seed(0)
     x = torch.randint(0, 2, (TRIED, *shape), generator=draw).float()
@@ -147,7 +147,7 @@ def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> lis
 
 
 def slopes(outputs: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return the gradients of the outputs' mean squares, summed over samples: a loss that suits any task."""
+    """Return the gradients of a loss that needs no labels: the mean square of a sample's outputs, summed over samples."""
     loss = outputs.double().square().mean(-1).sum()
     return torch.autograd.grad(loss, parameters, materialize_grads=True)
 
@@ -159,7 +159,7 @@ def _by_sample(network: Network, x: Tensor, purpose: str) -> bool:
 
 
 def _why_alone(network: Network, x: Tensor) -> str:
-    """Return why clients are computed one by one; "" if two clients at once give the numbers of each alone."""
+    """Return why clients are computed one by one; "" if computing two clients at once gives the same numbers as one by one."""
     if network.draws:
         return "it draws random numbers in training, such as dropout's"
     if not _by_sample(network, x, GRADIENT):
@@ -177,8 +177,8 @@ def _why_alone(network: Network, x: Tensor) -> str:
 
 
 def check_module(network: Network, x: Tensor, where: str = "") -> None:
-    """Raise `UserError` unless a module is a function of weights, samples and PyTorch's random numbers, whose outputs
-    and gradients equal PyTorch's in training and evaluation mode.
+    """Raise `UserError` if a module's outputs depend on more than weights, samples and PyTorch's random numbers, or if the
+    `network` gives other outputs or gradients than PyTorch itself, in training or evaluation mode.
     """
 
     def demand(holds: bool, problem: str) -> None:

@@ -76,7 +76,7 @@ def shortened(error: str) -> str:
 
 
 def lost(metric: str, status: Status, not_finite: Collection[str]) -> bool:
-    """Return whether the untrained model's score counts for a run, since it diverged or `not_finite` contains the metric."""
+    """Return whether a run gets the untrained model's score, because the run diverged or `not_finite` contains the metric."""
     return status == Status.DIVERGED or metric in not_finite
 
 
@@ -89,12 +89,12 @@ FACTS = (
 
 @dataclass
 class TrialResult:
-    """The status of a trial and all that it measured so far. A step's report has the same type, with the step's history only.
+    """The status of a trial and all that it measured so far. A report of a trial has this type, too, with the history of one step.
 
     `history` has one flat dict per evaluation. `intermediates` maps reported rounds to validation scores. `chunk` is the
-    number of clients that were computed at once (None: all). If memory ran out, `halved` has the first `round` with fewer
-    clients, and the smaller `chunk`. Notes say how a third party's module was computed, how a table became samples, and
-    which samples no client holds. `own_models` says whether scores over clients are of the clients' own models.
+    number of clients that were computed at once (None: all). If memory ran out, `halved` has the first `round` with a
+    smaller number, and that number as `chunk`. Notes say how a third party's module was computed, how a table became
+    samples, and which samples no client holds. `own_models` says whether scores over clients are of the clients' own models.
     """
 
     status: Status = Status.FAILED
@@ -137,11 +137,11 @@ class TrialResult:
         return next(filter(math.isfinite, values), None)
 
     def lost(self, metric: str) -> bool:
-        """Return whether the untrained model's score counts for the run, since it diverged or the metric has no finite mean."""
+        """Return whether the run gets the untrained model's score, because the run diverged or the metric has no finite mean."""
         return lost(metric, self.status, self.not_finite)
 
     def score(self, metric: str) -> float:
-        """Return the mean of a metric over the last `LAST` evaluations, or the untrained model's value if the run is `lost`."""
+        """Return a metric's mean over the last `LAST` evaluations, or the untrained model's if the run diverged or a value is not finite."""
         return score(self.history, metric, self.lost(metric))
 
     def tested(self, task: str) -> float | None:

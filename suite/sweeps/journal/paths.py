@@ -44,12 +44,12 @@ class SweepPaths:
 
     @property
     def begun(self) -> bool:
-        """Return whether the journal exists and holds a first event. Raise `FormatError` if another version wrote it."""
+        """Return whether the journal exists and holds a first event. Raise `FormatError` for a journal in another version's format."""
         check_first(self.journal)
         return begun(self.journal)
 
     def state(self) -> SweepState:
-        """Return the state that the journal records, or a new state without a journal. Raise `UserError` for a damaged journal."""
+        """Return the sweep's state from its journal, or an empty state if no journal exists. Raise `UserError` for a damaged journal."""
         return SweepState().read(self.journal) if self.begun else SweepState()
 
     def checkpoint_folder(self, sweep_id: str) -> str:
@@ -62,7 +62,7 @@ class SweepPaths:
         return f"{Path(self.checkpoints).resolve()}/{folder}"
 
     def check(self, resume: bool) -> None:
-        """Raise `UserError` if the sweep exists and is not resumed, its folder has other files, or `checkpoints` is no path or URI."""
+        """Raise `UserError` if the sweep exists and is not resumed, its folder has other files, or checkpoints have no valid location."""
         if self.begun and not resume:
             ways = "continue it with --resume, or choose another --name"
             raise UserError(f"sweep {self.name!r} exists in {self.storage}: {ways}")
