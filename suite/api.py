@@ -147,7 +147,7 @@ def run_request(
     seed: int = 0,
     values: Mapping[str, Any] | None = None,
 ) -> Request:
-    """Return the request for a run, with the defaults of a tuned configuration. Raise `UserError` for a name that is not text."""
+    """Return the request for a run. If `algorithm` is a tuned configuration, it provides all defaults."""
     from suite.configurations.configuration import Tuned
     from suite.runs.request import Request
 

@@ -216,7 +216,7 @@ def searches(board: Leaderboard) -> list[str]:
 
 
 def overall_title(metric: str, across: Across) -> str:
-    """Return the title of the comparison over families of data sets: their number, that of scenarios, and the metric."""
+    """Return the title of the comparison over families of data sets. It has the numbers of families and scenarios, and the metric."""
     n = len(across.families)
     scenarios = "" if len(across.scenarios) == n else f" ({len(across.scenarios)} scenarios)"
     return f"All {n} families of data sets{scenarios}, {metric.replace('_', ' ')}"

@@ -77,6 +77,6 @@ def finals_of(study: Mapping[str, Any]) -> int:
 
 
 def confirms_of(study: Mapping[str, Any]) -> int:
-    """Return the number of runs that confirm the best configurations of each entry of a study, in all of its replicates."""
+    """Return how many confirming runs each entry of a study has, over all of its replicates."""
     confirm = study.get("confirm") or {"best": 0, "seeds": 0}
     return int(confirm["best"] * confirm["seeds"]) * replicates_of(study)

@@ -89,7 +89,7 @@ class SpaceFile(Written):
 
 
 def space_file(algorithm: str) -> SpaceFile:
-    """Return the content of an algorithm's file in search_spaces, which is empty for an algorithm of a third party."""
+    """Return the content of an algorithm's file in search_spaces. For an algorithm of a third party it is empty."""
     path = files("search_spaces").joinpath(f"{algorithm}.yaml")
     if "/" in algorithm or not path.is_file():
         return SpaceFile()

@@ -91,7 +91,7 @@ def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
 
 
 def make(kind: str, text: str, cls: type, arguments: str | None) -> Any:
-    """Return an instance of `cls` from the text of its `arguments`. If one is wrong, raise `UserError` about `text`."""
+    """Return an instance of `cls`, its `arguments` parsed from text. The `UserError` for a wrong one quotes the whole `text`."""
     hints, by_name = _hints(cls), {f.name: f for f in fields(cls)}
     positional = [f.name for f in by_name.values() if not f.kw_only]
     wrong = UserError(f"{kind} {text!r}: the form is {usage(split(text)[0], cls)}")

@@ -77,7 +77,7 @@ def _sha256(text: str, content: bytes | None = None) -> str:
 
 
 def hashes(*names: str) -> dict[str, str]:
-    """Return, by name, the SHA-256 of third-party code, as it ran in this process or else as its file is now."""
+    """Return the SHA-256 of third-party code by name. Code that this process has imported counts as it was then."""
     ran = {name: _ran.get(module_name(_source(name))) for name in filter(named, names)}
     return {name: _sha256(name, content) for name, content in ran.items()}
 

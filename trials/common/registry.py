@@ -59,7 +59,7 @@ class Registry(dict[str, type[T]]):
         return [str(fault) for fault in installed if isinstance(fault, UserError)]
 
     def resolve(self, name: str, text: str = "") -> type[T]:
-        """Return the class of a name without arguments; raise `UserError` if there is none. Messages show `text`, if given."""
+        """Return the class with this name: built in, in a file, or of a plug-in. Raise `UserError`, which quotes `text`, if there is none."""
         if name in self:
             return self[name]
         if name.endswith(".py"):

@@ -19,7 +19,7 @@ ID = np.dtype(np.int64).itemsize
 
 
 def selected(settings: Settings, clients: int) -> int:
-    """Return the number of clients that a round selects, K = participation n rounded, at least 1."""
+    """Return how many clients a round selects: participation times n, rounded, and at least 1."""
     return max(1, round(settings.participation * clients))
 
 

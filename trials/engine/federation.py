@@ -112,7 +112,7 @@ class Federation:
         members: int = 1,
         solver: Callable[..., Solver] = Solver,
     ) -> None:
-        """Set up a run at round 0. `memory` (bytes) is for clients computed at once; `members` trials share the process."""
+        """Set up a run at round 0. `memory` in bytes limits how many clients are computed at once. `members` runs share the process."""
         computes(device, settings.dtype)
         keep_freed()
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
@@ -164,7 +164,7 @@ class Federation:
 
     @property
     def count(self) -> int:
-        """Return the number of clients that a round selects, K = participation n rounded, at least 1."""
+        """Return how many clients a round selects: participation times n, rounded, and at least 1."""
         return budget.selected(self.settings, self.n)
 
     @property

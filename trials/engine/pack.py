@@ -49,7 +49,7 @@ class Pack:
         self._made: dict[Hashable, Any] = {}
 
     def solver(self, *arguments: Any) -> Solver:
-        """Return a solver, made with these arguments of `Solver`, that lets this pack join its calls with those of other runs."""
+        """Return a solver whose calls this pack computes together with those of its other runs. The arguments are those of `Solver`."""
         return PackedSolver(self, *arguments)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:

@@ -342,8 +342,8 @@ class Solver:
         return answer["moments"][:, 0], answer["loss"].sum().to(w) / len(w)
 
     def follow(self, training: LocalTraining) -> Answer:
-        """Return the results of a training: end points `w` (k, d), optimizer state `moments` and `taken`, summed
-        minibatch losses `loss` (k,), and `path`, the weights at the marks (k, E, d).
+        """Run local training and return its results by name: the end points `w` (k, d), the optimizer's `moments`, the number of
+        steps `taken`, the sums of minibatch losses `loss` (k,), and the weights `path` (k, E, d) after the marked steps.
         """
         memory = training.memory or Memory.empty(training.optimizer, training.start)
         if self.execution == "compiled":

@@ -93,7 +93,7 @@ def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **more:
 
 
 def _built(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
-    """Return the module that `make` builds under a seed; raise `UserError` if it is no module of float32 parameters."""
+    """Return the module that `make` builds under a seed. Raise `UserError` for anything but a module with float32 parameters."""
     call = partial(make, shape, classes, **_arguments(name))
     with seeded(seed >> 1), torch.device("cpu"):
         module = plugins.tried(f"model {name}({shape}, {classes})", call)
