@@ -344,7 +344,8 @@ python benchmarks/calibration.py --output docs     # writes this page
 
 A board is a simulated leaderboard of one scenario, with 3 to 10 *units* (tunings, partitions or splits). The true differences
 of a board are known: methods are equal, half of them are {margin:.0f} points behind, they differ by millionths, or one is far ahead.
-Each figure is the percentage of {boards:,} boards with any false claim, the largest over these four cases and over {methods} methods.
+A figure is the percentage of {boards:,} boards that make any false claim. It is the largest of such percentages over these four cases
+and over {methods} methods.
 The standard error of a figure is at most {error:.2f} points.
 
 A [leaderboard](../leaderboards.md#compare-methods-in-a-scenario) makes claims on *methods* whose searches fail as often as those that
@@ -353,7 +354,7 @@ searches may miss rare failures, which cost {failure:.0f} points each in the sim
 
 """
 POWER = """
-With equal normal spreads, a method {behind:.0f} points behind is shown to be worse on {power} % of boards with {units} units, respectively.
+With {units} units, {power} % of boards show that a method {behind:.0f} points behind is worse, if all scores are normal with one spread.
 """
 FRIEDMAN = """
 ## Tests over data sets
