@@ -57,7 +57,7 @@ class Chart:
 
 
 def styles(algorithms: Iterable[str], unranked: Collection[str] = ()) -> Look:
-    """Return the colour (grey if `unranked`) and dash pattern of each algorithm. Shipped algorithms look the same on every page."""
+    """Return each algorithm's colour and dash pattern. The `unranked` are grey; other shipped algorithms look the same on every page."""
     names = list(dict.fromkeys(algorithms))
     pairs = [(hue, dash) for dash, hue in product(DASHES, HUES)]
     ours = [*FIRST, *(name for name in ALGORITHMS if name not in FIRST)]
@@ -70,23 +70,23 @@ def styles(algorithms: Iterable[str], unranked: Collection[str] = ()) -> Look:
 
 
 def slug(text: str) -> str:
-    """Return the text in lower case, with dashes in place of characters other than a-z and 0-9, for file names and ids."""
+    """Return a text for file names and ids, in lower case and with dashes for special characters."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def top(spec: Spec) -> Spec:
-    """Return the parts of a chart as a complete Vega-Lite specification, with its schema and style."""
+    """Return a complete Vega-Lite specification from a chart's parts, with schema and style."""
     schema = "https://vega.github.io/schema/vega-lite/v6.json"
     return {"$schema": schema, "config": CONFIG, **spec}
 
 
 def scale(look: Look, channel: str) -> Spec:
-    """Return the Vega-Lite encoding that gives algorithms their colour or dash pattern (`channel`: `color` or `strokeDash`)."""
+    """Return the Vega-Lite encoding of the algorithms' colours or dash patterns. `channel` is `color` or `strokeDash`."""
     part = {"color": 0, "strokeDash": 1}[channel]
     names, chosen = [*map(short, look)], [style[part] for style in look.values()]
     return {"field": "algorithm", "type": "nominal", "scale": {"domain": names, "range": chosen}}
 
 
 def number(value: float) -> float:
-    """Return the value rounded to six significant digits, which are finer than a plot's pixels and keep pages small."""
+    """Return the value rounded to six significant digits, to keep pages small."""
     return float(f"{value:.6g}")

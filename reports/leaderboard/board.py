@@ -54,7 +54,7 @@ class Standing:
 
     @property
     def group(self) -> Ongoing:
-        """Return the key that standings share if they are ranked together."""
+        """Return the key of the group in which the standing is ranked: its sweep and scenario."""
         return Ongoing(self.sweep, Scenario.of(self))
 
 
@@ -183,12 +183,12 @@ class Row(Search, Cost, Score, Method):
 
     @property
     def group(self) -> Contest:
-        """Return the key that rows share if they are ranked together."""
+        """Return the key of the group in which the row is ranked: sweeps, scenario and warm start."""
         return Contest(self.sweeps, self.scenario, self.warm)
 
     @property
     def sent_bytes(self) -> float:
-        """Return the bytes sent to the server, to clients and between peers, as a mean over final runs."""
+        """Return the mean bytes that a final run sends to the server, to clients and between peers."""
         return self.uploaded_bytes + self.downloaded_bytes + self.peer_bytes
 
 

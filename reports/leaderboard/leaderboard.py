@@ -57,7 +57,7 @@ class ComparisonTerms(NamedTuple):
     trials: int
 
     def against(self, other: "ComparisonTerms") -> str:
-        """Return a text that lists how another sweep's terms differ from these, as in "rounds 20 against 40"."""
+        """Return how these terms differ from another sweep's, such as "rounds 20 against 40"."""
         differences = []
         if self.split != other.split:
             differences.append(f"another split (fingerprint {self.split} against {other.split})")
@@ -75,9 +75,9 @@ Group = dict[str, "pd.DataFrame"]
 
 
 def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str]]:
-    """Return the groups of comparable runs in order of first appearance, and notes on what is not compared. A note names each
-    sweep that is not comparable with earlier ones, and each algorithm that several comparable sweeps ran. Such an algorithm
-    counts once, with the runs of the last of these sweeps.
+    """Return the groups of comparable runs, and notes on what is not compared. Groups are in order of first appearance. A note names
+    a sweep that differs from earlier ones, or an algorithm that several comparable sweeps ran. Of such an algorithm only the
+    last sweep's runs count.
     """
     groups: list[Group] = []
     notes: list[str] = []
@@ -127,9 +127,9 @@ def leaderboard(
     at: str = "rounds",
     margin: float | None = None,
 ) -> Leaderboard:
-    """Return the leaderboard of final runs, compared at equal rounds, steps, bytes or simulated seconds (`at`). `runs` has
-    one row per final run, with the columns of a sweep's table and those that `COMPARED` lists. The columns "rounds to ..." count
-    the rounds to the test score `target`. A method shown to be at most `margin` behind the best is marked as equivalent to it.
+    """Return the leaderboard of final runs at equal rounds, steps, bytes or simulated seconds (`at`). `runs` has one row
+    per final run, with the columns of a sweep's table and those of `COMPARED`. With a `target` test score, rows also tell after
+    how many rounds runs reach the target. A method is marked as equivalent to the best if it is shown to be at most `margin` behind.
     """
     groups, notes = matched(runs, trials)
     ranked: list[list[Row]] = []
@@ -155,7 +155,7 @@ def leaderboard(
 
 
 def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
-    """Return the comparison over families of data sets for each metric, separately for warm-started scenarios."""
+    """Compare the algorithms over families of data sets, for each metric. Warm-started scenarios are compared separately."""
     compared: dict[str, dict[str, dict[str, dict[str, list[float]]]]] = {}
     for rows in groups:
         better = sign(direction(rows[0].metric))
@@ -173,9 +173,9 @@ def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
 
 
 def _at_budget(group: Group) -> tuple[Group, float | None]:
-    """Return the runs with their scores at the group's budget, and the budget, which is the smallest total cost above 0 of any
-    run. Runs without a curve keep their scores. If no run has a cost (for example if runs are compared at equal rounds),
-    return the runs as they are, and None.
+    """Return the runs with their scores at the group's budget, and the budget. The budget is the smallest total cost of a run,
+    without costs of 0. Runs without a curve keep their scores. If no run has a cost, as at equal rounds, return the runs
+    unchanged, and None.
     """
     budget = inf
     for runs in group.values():
@@ -196,7 +196,7 @@ def _at_budget(group: Group) -> tuple[Group, float | None]:
 def _rank(
     group: Group, trials: Trials, target: float | None, margin: float | None
 ) -> tuple[list[Row], tuple[Difference, ...]]:
-    """Return the rows of a group, best first and unranked methods last, and the differences of all pairs of ranked methods."""
+    """Return a group's rows, and the differences between all pairs of ranked methods. The best row comes first, unranked methods come last."""
     group, budget = _at_budget(group)
     first = next(iter(group.values())).iloc[0]
     better = sign(direction(first["compared"]))
@@ -258,7 +258,7 @@ def _rank(
 
 
 def _facts(runs: "pd.DataFrame", trials: Trials) -> dict[str, Any]:
-    """Return the fields of a row that identify its method and its search."""
+    """Return the fields of a leaderboard row that identify its method and search."""
 
     def validated(replicate: "pd.DataFrame") -> float:
         mean = _mean(replicate["val_score"])
@@ -296,6 +296,6 @@ def _cost(runs: "pd.DataFrame", target: float | None) -> dict[str, Any]:
 
 
 def _mean(values: "pd.Series[float]") -> float | None:
-    """Return the mean; None without values, or where one is missing."""
+    """Return the mean, or None if there are no values or one is missing."""
     mean = fmean(values.astype(float)) if len(values) else nan
     return None if isnan(mean) else mean

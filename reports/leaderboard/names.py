@@ -20,9 +20,8 @@ NAMED = {
 
 
 def classes_of_files(algorithms: Iterable[str]) -> dict[str, str]:
-    """Return distinct names for classes of the same name in several files, by algorithm. `a/mine.py:Mine` becomes
-    `a/mine.py:Mine (mine.py)` if another file has a class `Mine` too. The second file `mine.py`, in another folder, becomes
-    `(mine.py, 2)`.
+    """Return distinct names, by algorithm, for classes that have the same name in several files. `a/mine.py:Mine` becomes
+    `a/mine.py:Mine (mine.py)`. A class in a second file `mine.py`, in another folder, gets `(mine.py, 2)`.
     """
     names = sorted(set(algorithms))
     classes = Counter(name.rpartition(":")[2] for name in names)
@@ -38,14 +37,14 @@ def classes_of_files(algorithms: Iterable[str]) -> dict[str, str]:
 
 
 def without_folders(names: Iterable[str]) -> dict[str, str]:
-    """Return short forms of names with a path, `npz:my.npz` for `npz:/home/me/my.npz`, except where two would be equal."""
+    """Return names without their folders, such as `npz:my.npz` for `npz:/home/me/my.npz`. Omit names that would become equal."""
     short = {name: re.sub(r"[^:(]*/(?=[^/])", "", name) for name in set(names) if ":" in name}
     count = Counter(short.values())
     return {name: text for name, text in short.items() if text != name and count[text] == 1}
 
 
 def as_shown(value: T, board: "Leaderboard") -> T:
-    """Return data about a board with names as readers see them: no folders, no invisible characters, no two methods alike."""
+    """Return data about a leaderboard with short, distinct names of methods, data sets and models."""
     algorithms, others = set[str](), set[str]()
     rows: list[Any] = [*board.rows, *board.interim]
     for row in rows:
@@ -59,7 +58,7 @@ def as_shown(value: T, board: "Leaderboard") -> T:
 
 
 def renamed(value: T, names: Mapping[str, str], named: bool = True) -> T:
-    """Return nested data with the names of methods, data sets and models replaced by `names`. A text `value` is replaced if `named`."""
+    """Rename methods, data sets and models in nested data by the mapping `names`. If `value` itself is a text, rename it only if `named`."""
     new: Any = value
     if isinstance(value, str):
         new = names.get(value, value) if named else value
@@ -85,7 +84,7 @@ FOLDERS = re.compile(r"(?<![\w/.#])(?:~|/[\w.@+-]+)/(?:[\w.@+-]+/)*(?=[\w.@+-])"
 
 
 def without_paths(value: T) -> T:
-    """Return JSON data in which absolute paths have lost their folders, which would disclose the layout of somebody's disk."""
+    """Return JSON data without the folders of absolute paths, which may be private."""
     new: Any = value
     if isinstance(value, str):
         new = FOLDERS.sub("", value)

@@ -16,7 +16,7 @@ PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 
 
 def not_empty(value: str | None) -> str | None:
-    """Return the text of an option. Raise `BadParameter` where it is blank, as with an unset variable in a script."""
+    """Return an option's text. Raise `BadParameter` if the text is blank, for example from an unset variable in a script."""
     if value is not None and not value.strip():
         raise typer.BadParameter("must not be empty")
     return value
@@ -61,7 +61,7 @@ SCENARIO = ("algorithm", "dataset", "model", "heterogeneity")
 
 
 def pairs(texts: Iterable[str] | None, keys: Collection[str] = ()) -> dict[str, str]:
-    """Return the values of KEY=VALUE texts, by key. Raise `UserError` for a key outside `keys`, unless `keys` is empty."""
+    """Return KEY=VALUE texts as a dict. Raise `UserError` for a key outside `keys`, unless `keys` is empty."""
     values = {}
     for text in texts or ():
         key, _, value = text.partition("=")
@@ -72,8 +72,8 @@ def pairs(texts: Iterable[str] | None, keys: Collection[str] = ()) -> dict[str, 
 
 
 def keys_of(option: str) -> list[str]:
-    """Return the keys of an option. --set takes keys of a study, settings, hyperparameters and resources of trials, and
-    --where takes columns of the table of trials.
+    """Return the keys that `--set` or `--where` takes. `--set` takes settings, hyperparameters, resources of trials and keys of a
+    study; `--where` takes columns of the table of trials.
     """
     if option == "--where":
         return [*SCENARIO, "study", "sweep"]

@@ -93,7 +93,7 @@ def run(
 def _base(
     path: Path | None, names: dict[str, str], storage: Path, tracking_uri: str | None
 ) -> "Tuned":
-    """Return the configuration in a file, or else the best tuned one with these names. Raise `UserError` if there is none."""
+    """Return the configuration in the file `path`, or else the best tuned one for `names`. Raise `UserError` if there is none."""
     from suite.configurations.configuration import read
     from suite.configurations.library import best_of
     from trials import algorithms
@@ -109,7 +109,7 @@ def _base(
 
 
 def _summary(finished: "Finished", run_id: str | None, base: "Tuned | None") -> list[str]:
-    """Return lines on a run's test score, data and time, and on the score that the tuned configuration `base` recorded."""
+    """Return lines on a run's test score, data and time. With `base`, add the score that the tuned configuration recorded."""
     data, seed = finished.simulation.fed.data, finished.spec.seed
     score = f"test_{finished.simulation.task.metric}"
     samples = f"{len(data.train)} training samples, {len(data.val)} for validation, {len(data.test)} for testing"
@@ -139,7 +139,7 @@ def _document(finished: "Finished") -> dict[str, Any]:
 
 
 def show_evaluation(metric: str, entry: dict[str, float]) -> None:
-    """Print one evaluation in a line: its round, its test and validation score by the `metric`, and the training loss."""
+    """Print an evaluation in one line: round, test and validation scores by `metric`, and training loss."""
     line = f"round {entry['round']:4d}"
     for name in (f"test_{metric}", f"val_{metric}", "train_loss"):
         line += f"  {name} {entry[name]:.4f}" if name in entry else ""
@@ -156,7 +156,7 @@ def replay(
 ) -> None:
     """Train a recorded run again, and compare every metric.
 
-    Exit code 1 if a metric differs in any bit. On another device, differences by rounding are accepted.
+    Exit with code 1 if a metric differs in any bit. On another device, rounding errors are accepted.
     """
     say(READING)
     from suite.runs import single

@@ -92,12 +92,12 @@ class RecordedScenario:
         self.best = [others(cls, params[i]) for i in top]
 
     def curves(self, settings: Sequence[Mapping[str, Any]]) -> Array:
-        """Return predicted accuracies of shape (settings, rates): of each setting at each learning rate of the scenario's grid."""
+        """Return the predicted accuracy (settings, rates) of each setting at each learning rate in `rates`."""
         points = [self._point({**each, "lr": rate}) for each in settings for rate in self.rates]
         return np.asarray(self.forest.predict(points)).reshape(len(settings), RATES)
 
     def _point(self, params: Mapping[str, Any]) -> list[float]:
-        """Return the searched hyperparameters as numbers: the position in a range (0 to 1), the index of a choice, -1 if missing."""
+        """Return the searched hyperparameters as numbers: position in a range, index of a choice, or -1 if missing."""
         ranges = self.cls.ranges()
         values = existing({**self.cls.configured({}).__dict__, **params}, ranges)
         point: list[float] = []
@@ -117,8 +117,8 @@ class RecordedScenario:
 def recorded(
     tables: Sequence[Path], names: Collection[str] = algorithms.ALGORITHMS
 ) -> dict[str, list[RecordedScenario]]:
-    """Return by algorithm the classification scenarios with at least 20 search trials in these files. `names` selects the
-    algorithms. Raise `UserError` for a file that is not a table of trials.
+    """Return the recorded classification scenarios of each algorithm in `names`. A scenario needs at least 20 search trials in
+    these files. Raise `UserError` for a file that is not a table of trials.
     """
     import pandas as pd
 
@@ -144,7 +144,7 @@ def recorded(
 def measure(
     scenarios: Mapping[str, Sequence[RecordedScenario]], leave_out: str | None
 ) -> dict[str, Measurement]:
-    """Return each algorithm's companions, measured on its `scenarios` except those of the data set family `leave_out`."""
+    """Return each algorithm's companions, which are good settings over all its `scenarios`. The data set family `leave_out` does not count."""
     measured = {}
     for name, candidates in scenarios.items():
         kept = [scenario for scenario in candidates if scenario.family != leave_out]
@@ -154,13 +154,13 @@ def measure(
 
 
 def _measured(cls: type[Algorithm], scenarios: Sequence[RecordedScenario]) -> Measurement:
-    """Return the one or two companions of an algorithm, chosen by the mean predicted loss of accuracy over data set families."""
+    """Return one or two good settings (companions) of an algorithm. They lose least predicted accuracy, on average over data set families."""
     import pandas as pd
 
     families = [*map(attrgetter("family"), scenarios)]
 
     def mean(losses: Array) -> Array:
-        """Average losses (scenarios, settings) over the scenarios of each family, then over families, to shape (settings,)."""
+        """Average `losses` (scenarios, settings) to (settings,): first within each family, then over families."""
         return pd.DataFrame(losses).groupby(families).mean().mean().to_numpy()
 
     settings = [others(cls, cls.configured({}).params())]
@@ -185,7 +185,7 @@ def _measured(cls: type[Algorithm], scenarios: Sequence[RecordedScenario]) -> Me
 
 
 def read(path: str) -> Companions:
-    """Return the companions in a file, or the shipped ones for the path "". Raise `UserError` with every fault."""
+    """Return the companions in a file, or the shipped ones if the path is "". Raise `UserError` with all faults of the file."""
     if path:
         text = read_text(Path(path), "companions")
     else:
@@ -198,8 +198,8 @@ def read(path: str) -> Companions:
 
 
 def starts(entries: Sequence[Entry], warm_start: str) -> dict[str, list[InitialConfiguration]]:
-    """Return by entry id the companions from which a search starts. `warm_start` is `companions` or `some-companions`,
-    optionally followed by `:FILE`. With `companions`, a scenario starts from companions only if all of its algorithms have some.
+    """Return the companions from which each entry's search starts, by entry id. `warm_start` is `companions` or `some-companions`,
+    optionally followed by `:FILE`. With `companions`, a scenario gets none if it has an algorithm without companions.
     """
     kind, _, path = warm_start.partition(":")
     measured = read(path).algorithms
@@ -218,7 +218,7 @@ def starts(entries: Sequence[Entry], warm_start: str) -> dict[str, list[InitialC
 
 
 def companions_of(entry: Entry, measured: Measurement) -> list[InitialConfiguration]:
-    """Return the measured companions with the entry's default rates, and without hyperparameters that the entry lacks."""
+    """Return the measured companions with the entry's default learning rates. Leave out hyperparameters that the entry lacks."""
     source = f"companions of {measured.families} families, {measured.trials} trials"
     configurations = []
     for each in measured.companions:

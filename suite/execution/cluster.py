@@ -70,8 +70,8 @@ class Cluster:
         self._counted, self._slots = -math.inf, 0
 
     def slots(self, memory: int = 0) -> int:
-        """Return `max_concurrent` if it is set, or else how many trials of `memory` bytes fit on all living nodes, but at least 1.
-        The nodes are counted anew every `REFRESH_SECONDS`, since they may join and leave a cluster.
+        """Return how many trials can run at once, at least 1. This is `max_concurrent` if set, or else the number of trials of
+        `memory` bytes that fit on all living nodes. Nodes may join and leave, so they are counted anew every five seconds.
         """
         if self.resources.max_concurrent is not None:
             return self.resources.max_concurrent
@@ -82,8 +82,8 @@ class Cluster:
         return max(1, self._slots)
 
     def refuse(self, memory: Mapping[str, int]) -> None:
-        """Raise `UserError` if no node is large enough for a trial of some entry. `memory` has a trial's bytes by the
-        entry's name. Do nothing on a shared cluster with `max_concurrent`, since larger nodes may join it.
+        """Raise `UserError` if some entry's trials are too large for every node. `memory` holds the bytes of a trial by entry name.
+        Do nothing on a shared cluster with `max_concurrent`, since larger nodes may join the cluster.
         """
         if self.shared and self.resources.max_concurrent is not None:
             return
@@ -97,7 +97,7 @@ class Cluster:
                 )
 
     def waits(self) -> str:
-        """Return why no trial can run now on a shared cluster, and which option may help; "" if there is room for one."""
+        """Return why a shared cluster has no room for a trial, and which option may help. Return "" if it has room."""
         total, free = ray.cluster_resources(), ray.available_resources()
         for unit, amount in self.resources.need(0).items():
             have, spare = total.get(unit, 0.0), free.get(unit, 0.0)
@@ -109,7 +109,7 @@ class Cluster:
 
 
 def nodes() -> list[dict[str, float]]:
-    """Return the resources of each living node, by Ray's names."""
+    """Return the resources of each living node, by their names in Ray such as "CPU"."""
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
@@ -130,8 +130,8 @@ def _shown(have: Mapping[str, float], names: Iterable[str]) -> str:
 
 
 def check(resources: Resources) -> None:
-    """Raise `UserError` if this process cannot join or start the cluster, or has no GPU for trials that need one. This starts
-    nothing, and is to be called before anything else is started or written.
+    """Raise `UserError` if this process cannot join or start the cluster, or lacks a needed GPU. Call this before anything is
+    started or written.
     """
     if resources.joins:
         if ray.is_initialized():
@@ -159,8 +159,8 @@ def check(resources: Resources) -> None:
 
 
 def address_of(address: str) -> str:
-    """Return an address with `auto` replaced by RAY_ADDRESS, or else by the cluster that `ray start` started last here. (Ray's
-    own `auto` might be the cluster of another sweep.) Raise `UserError` if there is none.
+    """Return a cluster's address. For `auto`, return RAY_ADDRESS, or else the address of the cluster that `ray start` last started
+    on this machine. Raise `UserError` if there is neither.
     """
     if address != "auto":
         return address
@@ -175,8 +175,8 @@ def address_of(address: str) -> str:
 
 @contextmanager
 def connect(resources: Resources) -> Iterator[Cluster]:
-    """Join the cluster at `resources.address`, or start one on this machine and stop it at the end. If this process uses Ray
-    already, as a notebook may, use that cluster and leave it running. Raise `UserError` if this fails.
+    """Yield the cluster at `resources.address`, or else a local one. A local cluster is started here and stopped at the end, unless
+    this process already uses Ray, as a notebook may. Raise `UserError` if this fails.
     """
     with surroundings(None if resources.joins else TOKEN), ExitStack() as stack:
         if resources.joins:
@@ -188,9 +188,9 @@ def connect(resources: Resources) -> Iterator[Cluster]:
 
 
 def start(resources: Resources) -> Path:
-    """Start a cluster for this process and its workers, and return its folder. Raise `UserError` after `STARTS` failures.
+    """Start a local cluster and return its folder. Raise `UserError` after `STARTS` failures.
 
-    Other machines and users can reach its ports, so it demands a random token, which is in the environment of these processes.
+    Other machines and users can reach the cluster's ports, so the cluster demands a random token of every caller.
     """
     check(resources)
     say("starting Ray")
@@ -211,7 +211,7 @@ def start(resources: Resources) -> Path:
 
 
 def _folder() -> Path:
-    """Create a private folder for Ray, with a path short enough for its sockets. Raise `UserError` if no place is suitable."""
+    """Create a private folder for Ray, with a path short enough for sockets. Raise `UserError` if no place is suitable."""
     preferred = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or tempfile.gettempdir()
     for parent in (os.environ.get("RAY_TMPDIR"), tempfile.gettempdir(), "/tmp"):
         if parent and len(os.fsencode(parent)) <= SHORT and os.access(parent, os.W_OK | os.X_OK):
@@ -258,8 +258,8 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
-    """Connect to a cluster. If this process started the cluster, halt the run by `control` when a process of the cluster
-    dies. Ray would otherwise end this process soon, and perhaps without a message.
+    """Yield a cluster, and halt the run by `control` if Ray's local processes die. Ray would otherwise end this process soon,
+    perhaps without a message.
     """
     ends, ended = threading.Event(), threading.Event()
 
@@ -291,8 +291,8 @@ def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
 
 @contextmanager
 def surroundings(token: str | None) -> Iterator[None]:
-    """Set the environment variables of Ray and Tune while they are used, and redirect standard output, which is for results,
-    to standard error. `token` is the one that a local cluster demands; with None the user's own token is used.
+    """Set the environment of Ray and Tune for a block, and send standard output to standard error. (Standard output is for
+    results only.) A local cluster demands `token`; with None the user's own token is used.
     """
     levels = {name: logging.getLogger(name).level for name in ("ray", "ray.tune")}
     try:

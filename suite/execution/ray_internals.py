@@ -26,7 +26,7 @@ class SameImports(JobConfig):
 
 
 def _folders() -> list[str]:
-    """Return the folders from which this process imports, except those of its interpreter, since a worker has its own."""
+    """Return this process's import folders, except those of its interpreter. A worker has an interpreter of its own."""
     excluded = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     excluded |= {*site.getsitepackages(), site.getusersitepackages()}
     folders = map(Path, map(os.path.abspath, sys.path))
@@ -34,6 +34,6 @@ def _folders() -> list[str]:
 
 
 def read_authentication_again() -> None:
-    """Let Ray read the mode and token of its authentication from the environment again, which it does only once per process."""
+    """Make Ray read its authentication mode and token from the environment again. By itself Ray reads them only once."""
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()

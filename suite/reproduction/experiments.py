@@ -102,11 +102,11 @@ class Paper(Shared):
     tables: dict[str, PaperTable]
 
     def reason_not_run(self, table: str, row: str) -> str:
-        """Return the reason in the file why a row is never run; "" if it can be run."""
+        """Return the reason in the paper's file why a row is never run. Return "" if the row can be run."""
         return self.tables[table].rows[row].not_run or self.tables[table].not_run or ""
 
     def same(self, row: TableRow) -> tuple[PaperTable, TableRow] | None:
-        """Return the table and row to which `same_as` of a row refers, or None if the row has no `same_as`."""
+        """Return the table and row that `row.same_as` names, or None if the row has no `same_as`."""
         if row.same_as is None:
             return None
         table, _, name = row.same_as.partition("/")
@@ -145,21 +145,21 @@ class Configured:
 
     @property
     def undecided(self) -> list[str]:
-        """The hyperparameters that are neither stated nor chosen nor searched."""
+        """The hyperparameters to which the paper's file assigns no value."""
         cls = algorithms.resolve(self.algorithm)
         decided = {k: d.value for k, d in only(self.decisions, cls.ranges()).items()}
         decided |= self.variants[0]
         return [key for key in cls.configured(decided).params() if key not in decided]
 
     def value(self, key: str) -> Any:
-        """Return the value of a setting, hyperparameter or part of the scenario: a list if it is searched, None if undecided."""
+        """Return the value of a setting, hyperparameter or scenario part. Return a list if it is searched, None if it has no value."""
         usual = {"partition_seed": PER_SEED, "data_seed": PER_SEED if self.drawn else 0}
         decided = {name: decision.value for name, decision in self.decisions.items()}
         return (usual | self.scenario.names() | decided | dict(self.search)).get(key)
 
     def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
-        """Return the specification of a run under the paper's protocol, without validation data, evaluated after `every` rounds.
-        Unless the paper's file decides otherwise, `seed` also partitions the data, and generates a data set of random samples.
+        """Return the specification of one run, with the combination `variant` of searched values. The run has no validation data and
+        is evaluated every `every` rounds. Unless the paper's file says otherwise, `seed` also partitions and generates data.
         """
         values = {}
         for key in (*self.decisions, *SEEDED):
@@ -198,7 +198,7 @@ class Experiment:
         return f"{self.paper}/{self.table}/{self.row}"
 
     def is_ours(self, method: str, key: str) -> bool:
-        """Return whether `--set` may change a method's value of a key, because the suite chose it or the paper leaves it open."""
+        """Return whether `--set` may change a method's value of a key. It may if the suite chose the value, or the paper leaves it open."""
         decision = self.methods[method].decisions.get(key)
         return key in (*self.open, *SEEDED) if decision is None else decision.why is not None
 
@@ -211,7 +211,7 @@ def paper_names() -> list[str]:
 
 @cache
 def read_paper(name: str) -> Paper:
-    """Return a shipped paper by its name, or a paper from a `.yaml` file; raise `UserError` if it is missing or has faults."""
+    """Read a paper's file: a shipped paper by its name, or a `.yaml` path. Raise `UserError` if the file is missing or has faults."""
     if name.endswith(".yaml"):
         return parse_paper(read_text(Path(name), "paper"), name)
     if name not in paper_names():
@@ -221,7 +221,7 @@ def read_paper(name: str) -> Paper:
 
 
 def parse_paper(text: str, source: str) -> Paper:
-    """Return the paper in a YAML text, after all its rows are checked; raise `UserError` with the faults of the first bad row."""
+    """Return the paper in a YAML text, and check all its rows. Raise `UserError` with the faults of the first bad row."""
     faults = Faults(source)
     paper = faults.validate(Paper, parse_mapping(text, source))
     faults.check()
@@ -233,8 +233,8 @@ def parse_paper(text: str, source: str) -> Paper:
 
 
 def selected(path: str | None) -> list[tuple[str, str, str]]:
-    """Return (paper, table, row) of each row of `PAPER[/TABLE[/ROW]]`, or of all shipped papers for None. PAPER may be the
-    path of a `.yaml` file; ROW may be the beginning of several rows' names. Raises `UserError` for an unknown part.
+    """Return (paper, table, row) of each row that `path` selects; None selects all shipped rows. `path` is PAPER[/TABLE[/ROW]].
+    PAPER may be a `.yaml` file, and ROW the beginning of several rows' names. Raise `UserError` for an unknown part.
     """
     if path is None:
         return [*itertools.chain.from_iterable(map(selected, paper_names()))]
@@ -255,7 +255,7 @@ def selected(path: str | None) -> list[tuple[str, str, str]]:
 
 
 def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | None:
-    """Return a row as an experiment, or None if the row is never run. Raise `UserError` with all faults of the row."""
+    """Return the experiment of a paper's row, or None if the row is never run. Raise `UserError` with all faults of the row."""
     if paper.reason_not_run(table, row):
         return None
     content, table_row, name = paper.tables[table], paper.tables[table].rows[row], Path(name).stem
@@ -282,7 +282,7 @@ def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | No
 def _configured(
     faults: Faults, levels: tuple[Paper, PaperTable, TableRow], method: str, scenario: Scenario
 ) -> Configured | None:
-    """Return a method of a row with values from paper, table and row; None if its algorithm is unknown. Add the faults to `faults`."""
+    """Return a method with its values from paper, table and row. Return None if the algorithm is unknown. Add all faults to `faults`."""
     paper, content, table_row = levels
     column = content.methods[method]
     algorithm = column.algorithm or method
@@ -318,9 +318,9 @@ def _configured(
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
-    """Return the rows with the values of `--set` instead of those that the suite chose. Values that the paper states stay.
-    A key is KEY for all methods, or METHOD.KEY for one. Raise `UserError` for a key that may not change, for an impossible
-    value, or if a new value needs a hyperparameter that has no value.
+    """Return the rows with `other`, the values of `--set`, in place of the suite's choices. Values that the paper states stay. A key
+    is KEY for all methods, or METHOD.KEY for one. Raise `UserError` if a key may not change, a value is impossible, or a
+    hyperparameter is left without a value.
     """
     columns = [(row, method, c) for row in rows for method, c in row.methods.items()]
     for key in other if rows else ():
@@ -356,8 +356,8 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
 
 
 def _with(configured: Configured, key: str, value: Any) -> Configured:
-    """Return the method with a new value of a key, or with a list of values to search. A method that lacks the key stays as
-    it is. Raise `UserError` for an empty list, or an unknown data set, model or level of heterogeneity.
+    """Return the method with a new value for a key. A list means values to search. A method that lacks the key is returned
+    unchanged. Raise `UserError` for an empty list, or an unknown data set, model or level of heterogeneity.
     """
     if key in PLACE:
         value = SPELLING[key](str(value))

@@ -53,7 +53,7 @@ class Finished:
 
     @property
     def history(self) -> list[dict[str, float]]:
-        """Return a flat dict per evaluation, from round 0 on, with the metrics and the cumulative costs."""
+        """Return the metrics and cumulative costs of each evaluation, from round 0 on."""
         return self.simulation.history
 
     @property
@@ -63,12 +63,12 @@ class Finished:
 
     @property
     def val_score(self) -> float:
-        """Return the mean of the last three validation scores, the untrained model's if the run diverged, or NaN without validation data."""
+        """Return the mean of the last three validation scores, NaN without validation data. After divergence, return the untrained model's score."""
         return self.result.score(f"val_{self.simulation.task.metric}")
 
     @property
     def test_score(self) -> float:
-        """Return the mean of the last three test scores, or the untrained model's if the run diverged."""
+        """Return the mean of the last three test scores. If the run diverged, return the untrained model's score."""
         return self.result.score(f"test_{self.simulation.task.metric}")
 
     def __repr__(self) -> str:
@@ -81,14 +81,14 @@ class Finished:
         )
 
     def plot(self) -> "Plot":
-        """Return a chart of the scores against rounds, which a notebook shows."""
+        """Return a chart of the scores in each round, for display in a notebook."""
         from reports.page.notebook import run_plot
 
         name = f"{self.spec.algorithm} on {self.spec.scenario}"
         return run_plot(name, self.history, self.simulation.task.metric)
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return the history with a row per evaluation."""
+        """Return the history as a data frame with a row per evaluation."""
         return frame(self.history)
 
     def record(
@@ -118,7 +118,7 @@ class Finished:
         return run_id
 
     def save(self, folder: Path | str) -> None:
-        """Write the final server model and clients' own models for `suite.load_model`. Raise `UserError` if the folder has other files."""
+        """Save the final models in a folder that `suite.load_model` reads. Raise `UserError` if the folder holds other files."""
         folder = Path(folder)
         check_folder(folder)
         with writing(folder):
@@ -134,8 +134,8 @@ def execute(
     memory: float | None = None,
     halved: dict[str, int] | None = None,
 ) -> Finished:
-    """Run a specification to its end in this process. `memory` is the budget in bytes for clients computed at once.
-    To repeat a run that lacked memory, `halved` has the `round` from which at most `chunk` clients are computed at once.
+    """Run a specification to its end in this process. `memory` in bytes limits how many clients are computed at once.
+    To repeat a run that ran out of memory, pass `halved`, with the `round` from which at most `chunk` clients are computed at once.
     """
     started = time.perf_counter()
 
@@ -169,7 +169,7 @@ class RecordedRun(NamedTuple):
 
 
 def recorded_run(store: "Store", run_id: str) -> RecordedRun:
-    """Return the MLflow run whose id begins with `run_id`. Raise `UserError` if it is not the run of a trial."""
+    """Return the MLflow run whose id begins with `run_id`. Raise `UserError` if there is no single such run, or it cannot be replayed."""
     record = store.get(run_id)
     name = f"run {record.run_id}"
     try:
@@ -184,7 +184,7 @@ def recorded_run(store: "Store", run_id: str) -> RecordedRun:
 
 
 def sample(tables: "Tables", count: int) -> Iterator[RecordedRun]:
-    """Yield at most `count` finished trials of these tables, drawn at random without replacement."""
+    """Yield at most `count` finished trials, drawn at random from the tables without replacement."""
     rows = tables.frame([*PLAIN, *CURVES])
     rows = rows[rows["status"] == "finished"]
     for row in rows.sample(min(count, len(rows))).to_dict("records"):
@@ -208,13 +208,13 @@ class Replay(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Return whether the repeated run equals the recorded one bit for bit; False if rounding errors were allowed."""
+        """Return whether the repeated run equals the recorded run in every bit. If rounding errors were allowed, return False."""
         return not (self.near or self.differences)
 
 
 def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvaluation) -> Replay:
-    """Repeat a recorded run in the same way, and compare its metrics at each recorded round. Every bit must agree, but on
-    another device values may differ by rounding errors. Raise `UserError` if third-party code has changed.
+    """Repeat a recorded run, and compare its metrics at each recorded round. The metrics must agree in every bit, but on
+    another device rounding errors are allowed. Raise `UserError` if third-party code has changed.
     """
     spec, ran = recorded.spec, recorded.ran
     plugins.refuse_changed(ran.get("code", {}), recorded.name)

@@ -16,29 +16,29 @@ _STATUS = re.compile(r"failed with error code (\d+) !=")
 
 
 def usual(tracking_uri: str | None) -> str | None:
-    """Return `tracking_uri`, by default the value of MLFLOW_TRACKING_URI. None means a local store."""
+    """Return `tracking_uri`, or else the value of MLFLOW_TRACKING_URI. Return None, for a local store, if neither is set."""
     return tracking_uri if tracking_uri is not None else os.environ.get(VARIABLE) or None
 
 
 def is_server(uri: str) -> bool:
-    """Return whether a tracking URI is that of an HTTP server."""
+    """Return whether a URI is the address of an HTTP server."""
     return urlparse(uri).scheme in ("http", "https")
 
 
 def is_local(uri: str) -> bool:
-    """Return whether a store is a SQLite file of this machine."""
+    """Return whether a URI names a SQLite file on this machine."""
     return uri.startswith("sqlite:")
 
 
 def pages_at(tracking_uri: str | None) -> str:
-    """Return the address of MLflow's pages: the tracking server's, or else the default one of `mlflow ui`."""
+    """Return the address of MLflow's web pages, at the tracking server or else at the default of `mlflow ui`."""
     if tracking_uri is not None and is_server(tracking_uri):
         return without_user(tracking_uri).rstrip("/")
     return "http://127.0.0.1:5000"
 
 
 def without_user(text: str) -> str:
-    """Return the text without users and passwords in its addresses."""
+    """Return a text without the user names and passwords in its web addresses."""
     return _USER.sub("", text)
 
 

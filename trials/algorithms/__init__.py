@@ -79,5 +79,5 @@ def label(name: str) -> str:
 
 
 def is_named(name: str, text: str) -> bool:
-    """Return whether `text` is the recorded `name` of an algorithm or its short name (see `label`)."""
+    """Return whether `text` is an algorithm's recorded `name` or its short name, such as `Mine` for `a.py:Mine`."""
     return text in (name, label(name))

@@ -36,8 +36,8 @@ class ASTW(FedAvg):
     deep_share: float = real(1 / 3, low=0.0, high=1.0, searched=False, at_least=0, at_most=1)
 
     def init(self, fed: Federation) -> State:
-        """Return the server's `w` (d,), the clients' own weights `z` and newest `uploads`, both (n, d), and `stamp`
-        (2, n) on the CPU: the rounds in which each client last uploaded its shallow and its deep layers, 0 for never.
+        """Return the server's `w` (d,), the clients' weights `z` (n, d), their newest `uploads` (n, d), and `stamp` (2, n) on the CPU.
+        `stamp` holds the rounds in which each client last uploaded its shallow and its deep layers, or 0 for never.
         """
         return {
             **super().init(fed),
@@ -56,7 +56,7 @@ class ASTW(FedAvg):
         return [slice(0, middle), slice(middle, fed.d)][: 1 + (due and middle < fed.d)]
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """Return start weights (k, d): the server's in the parts that are exchanged, the client's own in the others."""
+        """Return start weights (k, d): the server's in the layers to exchange, the client's own elsewhere."""
         start = state["z"][ids].clone()
         for uploaded, part in zip(state["stamp"].any(1), self.parts(fed), strict=False):
             # With own initial weights the server has no values of a part until a client uploads it.
@@ -67,7 +67,7 @@ class ASTW(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return the state with new means of all clients' newest uploads, weighted by number of samples and age."""
+        """Return the state after averaging all clients' newest uploads, weighted by sample count and age."""
         state["z"].write(ids, local)
         uploads, stamp, w = state["uploads"], state["stamp"].clone(), state["w"].clone()
         newest = uploads[ids].clone()  # a part that is not exchanged keeps its last upload

@@ -32,7 +32,7 @@ class FOLBTwoSet(FedProx):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return the state after the first set's updates, weighted by equation (9) with gradients of a second set of devices."""
+        """Return the state after updates from one set of devices. Equation (9) weighs the updates by gradients of this set and a second set."""
         others = fed.select("second")
         second = fed.gradient(others, fed.broadcast(others, state["w"]))
         second = fed.upload(others, second)

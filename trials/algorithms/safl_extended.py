@@ -42,7 +42,7 @@ class SAFLExtended(SAFL):
         return super().aggregate(state, ids[sends], start[rows], local[rows], fed)
 
     def sends(self, state: State, ids: Tensor, local: Tensor, fed: Federation) -> Tensor:
-        """Draw whether each client uploads, with the probabilities of equations (24), (25); return booleans (k,) on the CPU."""
+        """Draw which clients upload, with the probabilities of equations (24) and (25). Return booleans (k,) on the CPU."""
         if fed.round == 1:
             return torch.ones(len(ids), dtype=torch.bool)
         server = fed.score(ids, state["w"].expand_as(local))

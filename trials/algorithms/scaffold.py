@@ -36,12 +36,12 @@ class SCAFFOLD(FedAvg):
     server_lr: float = real(1.0, low=0.1, high=1.0, log=True, searched=False, at_least=0, rate=True)
 
     def init(self, fed: Federation) -> State:
-        """Return the server's `w` and `c`, both (d,), and the clients' `c_k` (n, d). Control variates are 0."""
+        """Return the server's `w` and `c`, both (d,), and the clients' `c_k` (n, d). The control variates `c` and `c_k` are 0."""
         state = super().init(fed)
         return {**state, "c": torch.zeros_like(state["w"]), "c_k": fed.client_rows()}
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """Return the `correction` c - c_k (k, d)."""
+        """Return `correction` (k, d), the server's control variate minus each client's: c - c_k."""
         return {"correction": state["c"] - state["c_k"][ids]}
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class SCAFFOLD(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return the state with new control variates of the clients, and new w and c by (4), (5)."""
+        """Return the state with new client control variates c_k, and with w and c by equations (4), (5)."""
         # (w - w_k) / (J_k lr) is the mean direction of the local steps, correction included.
         moved = (start - local) / (self.lr * fed.steps(ids).unsqueeze(1))
         change = fed.upload(ids, moved - state["c"])

@@ -32,7 +32,7 @@ _in_command = False
 
 @contextmanager
 def one_command() -> Iterator[None]:
-    """Run each third-party file at most once in this context, since a user may edit it while a sweep runs."""
+    """Run each third-party file at most once within the block, even if a user edits the file meanwhile."""
     global _in_command
     before, _in_command = set(_settled), True
     try:
@@ -48,14 +48,14 @@ def named(text: str) -> bool:
 
 
 def _source(text: str) -> str:
-    """Return the part of a name before its last colon: the path of a file, or a module."""
+    """Return the file or module in a name of code, such as `FILE.py` in `FILE.py:Name(ARGUMENTS)`."""
     match = _NAME.fullmatch(text)
     return (match[1] if match else text).rpartition(":")[0]
 
 
 def file_of(text: str) -> Path | None:
-    """Return the file of the code that a name loads, without running it; None for a module without a file, such as `sys`.
-    Raise `UserError` if the path in the name is not that of a file.
+    """Return the file that a name of code loads, without running it. Return None for a module that has no file, such as `sys`,
+    or is not found. Raise `UserError` if a path in the name is not that of a file.
     """
     source = _source(text)
     if source.endswith(".py"):
@@ -69,7 +69,7 @@ def file_of(text: str) -> Path | None:
 
 
 def _sha256(text: str, content: bytes | None = None) -> str:
-    """Return the SHA-256 of `content` or, if it is None, of the named code's file (of the module's name if there is no file)."""
+    """Return the SHA-256 of `content`, or by default of the file that the name `text` loads. Without a file, hash the module's name."""
     if content is None:
         file = file_of(text)
         content = _source(text).encode() if file is None else file.read_bytes()
@@ -77,13 +77,13 @@ def _sha256(text: str, content: bytes | None = None) -> str:
 
 
 def hashes(*names: str) -> dict[str, str]:
-    """Return the SHA-256 of third-party code by name. Code that this process has imported counts as it was then."""
+    """Return the SHA-256 of third-party code, by name. For code that ran in this process, hash the content that ran."""
     ran = {name: _ran.get(module_name(_source(name))) for name in filter(named, names)}
     return {name: _sha256(name, content) for name, content in ran.items()}
 
 
 def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
-    """Raise `UserError`, with a message that begins with `source`, if code no longer has the SHA-256 `recorded` for its name."""
+    """Raise `UserError` if code no longer has its recorded SHA-256. `recorded` is keyed by name; the message begins with `source`."""
     for name, former in recorded.items():
         if (current := _sha256(name)) != former:
             changed = f"{name} has changed since: SHA-256 was {former} and is {current}"
@@ -91,7 +91,7 @@ def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
 
 
 def imported(text: str, what: str) -> ModuleType:
-    """Return the module that a name loads; run its file again if it has changed. Raise `UserError` if the import fails."""
+    """Return the module that a name such as `FILE.py:make` loads. Run a changed file again. Raise `UserError` if the import fails."""
     source = text.rpartition(":")[0]
     if not source.endswith(".py"):
         return tried(f"{what} {text}: {source}", partial(importlib.import_module, source))
@@ -125,7 +125,7 @@ def _run(path: str, content: bytes) -> None:
 
 
 def function(text: str, what: str) -> Any:
-    """Return the callable that a name stands for. Raise `UserError` if its module has no such callable."""
+    """Return the callable that a name such as `FILE.py:make` loads. Raise `UserError` if the callable cannot be loaded."""
     source, _, name = text.rpartition(":")
     module = imported(text, what)
     value = getattr(module, name, None)
@@ -136,7 +136,7 @@ def function(text: str, what: str) -> Any:
 
 
 def sources(texts: Iterable[str]) -> dict[str, bytes]:
-    """Return the contents, by path, of the `.py` files that these names load."""
+    """Return the contents of the `.py` files that these names load, keyed by path."""
     contents = {}
     for text in texts:
         if named(text) and ".py:" in text:
@@ -147,7 +147,7 @@ def sources(texts: Iterable[str]) -> dict[str, bytes]:
 
 
 def supply(path: str, content: bytes) -> None:
-    """Run a file's content as its module, unless that module is loaded. This machine need not have the file itself."""
+    """Run the content of a file as a module, unless the module is loaded. The file need not exist on this machine."""
     if module_name(path) not in sys.modules:
         with contained():
             _run(path, content)
@@ -161,7 +161,7 @@ def module_name(path: str) -> str:
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Turn `SystemExit` and `StopIteration`, which would end the process or a loop, into `RuntimeError`; Ctrl-C passes."""
+    """Turn `SystemExit` or `StopIteration` in the block into `RuntimeError`. They would otherwise end the process or a loop."""
     try:
         yield
     except BaseException as exc:
@@ -172,7 +172,7 @@ def contained() -> Iterator[None]:
 
 
 def tried(what: str, function: Callable[[], T]) -> T:
-    """Return the result of a third party's function. Turn its exceptions into a `UserError` that begins with `what`."""
+    """Call a third party's function and return the result. Turn an exception into a `UserError` whose message begins with `what`."""
     try:
         with contained():
             return function()
@@ -186,7 +186,7 @@ def tried(what: str, function: Callable[[], T]) -> T:
 
 
 def hook(owner: object, name: str, kind: Any, *arguments: Any) -> Any:
-    """Return the result of the method `name` of a third party's object. Raise `UserError` unless it is of type `kind`."""
+    """Call the method `name` of a third party's object, and return the result. Raise `UserError` if the result is not of type `kind`."""
     with contained():
         result = getattr(owner, name)(*arguments)
     if not isinstance(result, kind):
@@ -196,14 +196,14 @@ def hook(owner: object, name: str, kind: Any, *arguments: Any) -> Any:
 
 
 def written(owner: object) -> str:
-    """Return the file (or else the module) and the name of an object's class: `FILE.py: Class`."""
+    """Return where an object's class is defined, as `FILE.py: Class` or `module: Class`."""
     cls = type(owner)
     file = getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__
     return f"{file}: {cls.__name__}"
 
 
 def failure(error: BaseException) -> str | None:
-    """Return an error's message with its traceback frames in third-party files; None if it has no such frame."""
+    """Return an error's message with its traceback in third-party files. Return None if no such file is in the traceback."""
     if not (frames := _third_party_frames(error)):
         return None
     first = f"{frames[-1].filename} failed: {type(error).__name__}: {_text(error)}\n"
@@ -219,7 +219,7 @@ def _third_party_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def _text(error: BaseException) -> str:
-    """Return an exception's text, or a substitute if a third party's `__str__` raises."""
+    """Return an exception's text, or a substitute if its `__str__` raises."""
     try:
         return str(error)
     except Exception:

@@ -25,8 +25,8 @@ UNIT: Scale = ((0.0,), (1.0,))
 
 
 def standardised(images: Dataset, scale: Scale | None = None) -> Dataset:
-    """Return images with pixels (p / 255 - mean) / deviation per channel, from pixels p in 0..255. Without a `scale`, mean and
-    deviation are exactly those of the training images. A constant channel is only shifted.
+    """Return images with standardised pixels (p / 255 - mean) / deviation, for p in 0..255. `scale` holds mean and deviation
+    per channel. By default they are those of the training images, and a constant channel is only shifted.
     """
     if scale is None:
         moments = []
@@ -46,8 +46,8 @@ def standardised(images: Dataset, scale: Scale | None = None) -> Dataset:
 
 
 def on_devices(images: Dataset, parts: list[Array], stream: str, seed: int) -> Dataset:
-    """Return the images in order of devices, where `parts[k]` holds the indices of device k's images. x is float32 in 0..255.
-    A tenth of each device's images is test; `stream` and `seed` decide which.
+    """Return the images of all devices, one device after the other. `parts[k]` holds the indices of device k's images.
+    Pixels are float32 in 0..255. `stream` and `seed` choose a tenth of each device's images as test images.
     """
     ids, test, client = np.concatenate(parts), [], []
     for k, part in enumerate(parts):
@@ -68,11 +68,11 @@ class Torchvision(DatasetFamily):
     scale: ClassVar[Scale | None] = None  # None: mean and deviation of the training images
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Return the standardised images; download files that are absent below the data root."""
+        """Return the standardised images. Download the files that the data root lacks."""
         return standardised(self.pixels(root), self.scale)
 
     def pixels(self, root: str | None) -> Dataset:
-        """Return the images (N, channels, height, width) uint8, training images first, from files with checked content."""
+        """Check the data set's files and return its images (N, channels, height, width), uint8, training images first."""
         from trials.datasets.torchvision_import import torchvision
 
         folder, decode = self.fetch(root), getattr(torchvision.datasets, self.archive)
@@ -87,7 +87,7 @@ class Torchvision(DatasetFamily):
         return Dataset(x, y, np.arange(len(y)) >= len(parts[0]), self.classes)
 
     def unpack(self, folder: Path, target: Path) -> None:
-        """Write the content of the files in the data root `folder` to `target`, where torchvision reads it."""
+        """Unpack this data set's files from the data root `folder` into `target`, which torchvision reads."""
         for file in self.published:
             for name, content in file.members(folder):
                 path = target / Path(file.path).parent / name
@@ -96,7 +96,7 @@ class Torchvision(DatasetFamily):
 
 
 def _idx_files(archive: str, url: str, *md5: str) -> tuple[Published, ...]:
-    """Return the four files of a data set in MNIST's format; `md5` are the checksums of the unpacked files."""
+    """Describe the four files of a data set in MNIST's format. `md5` are the checksums of the unpacked files."""
     names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
     files = []
     for name, checksum in zip(names, md5, strict=True):

@@ -25,8 +25,8 @@ def mfcc(clips: Tensor) -> Tensor:
     """Return the mel-frequency cepstral coefficients (n, 13, 59), float64, of clips (n, 16000) in [-1, 1].
 
     The steps are: frames of 1,024 samples every 256 samples, a periodic Hann window, the power spectrum, 80 mel filter banks,
-    the logarithm (of at least 1e-10), and the first 13 coefficients of the orthonormal DCT-II. SAFL does not state window,
-    mel scale, floor and transform; these are the usual ones.
+    the logarithm (of at least 1e-10), and the first 13 coefficients of the orthonormal DCT-II. SAFL states no window, mel scale,
+    floor or transform; the usual ones are used.
     """
     frames = clips.to(torch.float64).unfold(-1, WINDOW, WINDOW // 4)
     power = torch.fft.rfft(frames * torch.hann_window(WINDOW, dtype=torch.float64)).abs() ** 2
@@ -45,8 +45,8 @@ def mfcc(clips: Tensor) -> Tensor:
 
 
 def coefficients(sounds: Iterable[Array], test: Array) -> Array:
-    """Return the MFCC (n, 1, 13, 59) float32 of sounds at 16 kHz. Each sound is cut, or padded with silence, to one second.
-    Each coefficient is standardised over the training sounds. `test` (n,) bool marks the test sounds.
+    """Return mel-frequency cepstral coefficients (n, 1, 13, 59), float32, of n sounds at 16 kHz. A sound is first cut, or padded
+    with silence, to one second. Each coefficient is standardised over the training sounds; `test` (n,) marks the test sounds.
     """
     batches, sounds = [], iter(sounds)
     while batch := list(islice(sounds, 256)):
@@ -61,7 +61,7 @@ def coefficients(sounds: Iterable[Array], test: Array) -> Array:
 
 
 def read_wav(content: bytes, rate: int) -> Array:
-    """Return 16-bit mono sound as float64 in [-1, 1). Raise an exception for another format or rate, or a truncated file."""
+    """Return the sound of a 16-bit mono WAV file as float64 in [-1, 1). Raise an exception for another format or rate, or a truncated file."""
     with wave.open(io.BytesIO(content)) as file:
         header, data = file.getparams(), file.readframes(file.getnframes())
     if header[:4] != (1, 2, rate, len(data) // 2):

@@ -59,7 +59,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
 
     @classmethod
     def read(cls, query: str) -> Options:
-        """Return the options of a query such as `target=y&client=hospital`. Raise `UserError` with the key that is wrong."""
+        """Return the options of a query such as `target=y&client=hospital`. Raise a `UserError` that names the first wrong key."""
         options = {
             key: tuple(values) if key in SEVERAL or len(values) > 1 else values[0]
             for key, values in parse_qs(query, keep_blank_values=True).items()
@@ -73,7 +73,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def text(self) -> str:
-        """Return the canonical spelling of the options that differ from their defaults, with a `?` before them."""
+        """Return the options that differ from their defaults, such as `?target=y`; "" if none differ."""
         changed = self.model_dump(exclude_defaults=True)
         spelled = urlencode(changed, doseq=True, safe=" /:.;", quote_via=quote)
         return f"?{spelled}" if changed else ""
@@ -83,14 +83,14 @@ NONE = Options()
 
 
 def ask(column: str, problem: str) -> UserError:
-    """Return the error for a column that may be meant in several ways; it says which option settles the question."""
+    """Return the error for an ambiguous column. The message names the options that settle the question."""
     spelled = quote(column, safe=" :.")
     ways = f"leave it out by &drop={spelled}, or take it as it is by &keep={spelled}"
     return UserError(f"column {column!r} {problem}: {ways}")
 
 
 def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataFrame, Options]:
-    """Return a single table with its options. Two tables (train, test) are joined, and the options name a new column that tells them apart."""
+    """Return one table and its options. If there is a training and a test table, join them and add a column that marks the test rows."""
     if len(parts) == 1:
         return parts[0], options
     if set(parts[0]) != set(parts[1]) or options.test != NONE.test:
@@ -102,8 +102,7 @@ def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataF
 
 def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
     """Return a table's rows as samples. Numbers and real targets are standardised by the training rows, and an absent number
-    becomes the mean. A column of words becomes one indicator for each word in its training rows, where an absent word
-    counts as a word.
+    becomes the mean. Each word in a column's training rows becomes an indicator; an absent word counts as a word.
     """
     table = table.rename(columns=str)
     by_role = _named_columns(table, options)
@@ -145,7 +144,7 @@ def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
 
 
 def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
-    """Return the columns of the target, clients and test rows, by role. Raise `UserError` for missing or wrong names."""
+    """Return the names of the target, client and test columns, by role. Raise `UserError` for missing or wrong names."""
     if options.target is None:
         raise UserError("a table needs the column to predict: target=COLUMN")
     columns = {"target": options.target, "client": options.client, "test": options.test}
@@ -165,7 +164,7 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
 
 
 def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
-    """Return the labels (N,) and the number of classes or, for a regression, the real targets (N,) and 1."""
+    """Return labels (N,) and the number of classes. For a regression, return real targets (N,) and 1."""
     exact, where = options.task != "regression", f"target: column {str(column.name)!r}"
     numbers = _numbers(column, exact)
     if options.task == "regression":
@@ -189,7 +188,7 @@ def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
 
 
 def _test(table: pd.DataFrame, options: Options, seed: int, group: Array) -> Array:
-    """Return the mask (N,) of test rows: those that a column of the table marks, or a random share of the rows of each `group`."""
+    """Return the mask (N,) of test rows. A column of the table marks them, or they are a random share of each `group`."""
     if isinstance(options.test, str):
         parts = table[options.test].astype(str).str.strip().str.lower().str.removesuffix(".0")
         if not parts.isin(TEST + TRAIN).all():
@@ -207,7 +206,7 @@ def _test(table: pd.DataFrame, options: Options, seed: int, group: Array) -> Arr
 def _features(
     table: pd.DataFrame, test: Array, options: Options
 ) -> tuple[Array, list[tuple[str, str, str, str]]]:
-    """Return features x (N, p), and for each column its name, first value, encoding, and an option that changes the encoding."""
+    """Return features (N, p) and a report on each column. A report holds name, first value, encoding, and the option to leave the column out."""
     if table.columns.empty:
         raise UserError("it has no column of features")
     decisions, numbers, words = [], [], {}
@@ -231,7 +230,7 @@ def _features(
 
 
 def _number_problem(column: str, x: Array, test: Array) -> str:
-    """Return why a column of numbers `x` (N,) may be, for example, row numbers and not a feature; "" if there is no doubt."""
+    """Return why numbers `x` (N,) are a doubtful feature, for example row numbers; "" without doubt."""
     if (np.abs(x) > LARGEST).any() or np.isnan(x[~test]).all():
         return "holds an infinite number, or none in the training rows"
     x = x[~np.isnan(x)]
@@ -254,7 +253,7 @@ def _number_problem(column: str, x: Array, test: Array) -> str:
 
 
 def _word_problem(text: Array, categorical: bool) -> str:
-    """Return why the words `text` (n,) of a column are a doubtful feature, or "". They may be numbers if `categorical`."""
+    """Return why words `text` (n,) are a doubtful feature; "" without doubt. If `categorical`, words may look like numbers."""
     levels = np.unique(text)
     # A number such as "1,234" that is read as a word would get an indicator that no other row has.
     number = next(filter(NUMBER_LIKE.fullmatch, levels), None)
@@ -267,7 +266,7 @@ def _word_problem(text: Array, categorical: bool) -> str:
 
 
 def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
-    """Return a column's numbers (N,) float64, with NaN for absent ones. Return None if the column holds other values, too.
+    """Return a column's numbers (N,), float64, with NaN for absent ones. Return None if the column also holds other values.
     If `exact`, as for labels and clients, raise `UserError` for numbers so large that float64 rounds them.
     """
     kinds = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
@@ -280,8 +279,8 @@ def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
 
 
 def _words(column: pd.Series[Any], options: Options) -> Array:
-    """Return a column's words (N,), with "" for absent ones and numbers as text. Raise `UserError` for other values. Raise it
-    also if two words differ only by blanks, case or signs, except in a pandas category or a column of the option `keep`.
+    """Return a column as texts (N,), with "" for absent words. Raise `UserError` for values other than words and numbers, or if two
+    words differ only by blanks, case or signs. Accept such words in a pandas category, or a column of the option `keep`.
     """
     title, kind = str(column.name), pd.api.types.infer_dtype(column, skipna=True)
     if (clients := _numbers(column, exact=True)) is not None:
@@ -305,8 +304,8 @@ def _words(column: pd.Series[Any], options: Options) -> Array:
 
 
 def scaled(x: Array, test: Array) -> Array:
-    """Return features (N, p) float32, each minus its mean and divided by its deviation over the training samples. NaN, an
-    absent value, becomes the mean. A feature that is constant over the training samples is only shifted.
+    """Return features (N, p), float32, standardised by their mean and deviation over the training samples. NaN, an absent value,
+    becomes the mean. A feature that is constant over the training samples is only shifted.
     """
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
@@ -320,7 +319,7 @@ def scaled(x: Array, test: Array) -> Array:
 
 
 def indicators(table: pd.DataFrame, test: Array) -> Array:
-    """Return indicators (N, features) float32, one for each value that a column of words has in the training rows."""
+    """Return one-hot indicators (N, features), float32, of columns of words. Each word in a column's training rows is a feature."""
     from sklearn.preprocessing import OneHotEncoder
 
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype=np.float32)

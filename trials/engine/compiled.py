@@ -21,8 +21,8 @@ Array = npt.NDArray[Any]
 
 
 def follow(training: Any, memory: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tensor]:
-    """Return what `Solver.follow` returns, for a linear model with outputs z = W x + b. `slope` is the factor c of a
-    squared error's derivative c (z - y), and 0 for cross-entropy.
+    """Train a linear model z = W x + b, and return results as `Solver.follow` does. `slope` is the factor c of a squared
+    error's derivative c (z - y), and 0 for cross-entropy.
     """
     plan, marks = training.plan, training.marks
     w = training.start.clone(memory_format=torch.contiguous_format)
@@ -66,7 +66,7 @@ def _sgd(
     shift: Array,
     momentum: float,
 ) -> None:
-    """Train k rows of `weights` (k, C p + C) in place, by their steps `first` (k,) to `last` - 1. Arrays of absent terms are empty."""
+    """Train k clients' `weights` (k, C p + C) in place, from step `first` (k,) to `last` - 1. Unused terms, such as `pull`, are empty arrays."""
     p, kind = x.shape[1], weights.dtype.type
     outputs = weights.shape[1] // (p + 1)
     size = outputs * p
@@ -137,7 +137,7 @@ def _sgd(
 
 @cache
 def _ready(kind: np.dtype[Any], labels: np.dtype[Any]) -> Any:
-    """Return the loop over SGD steps, compiled (or cached by numba) for weights of dtype `kind` and labels of dtype `labels`."""
+    """Return the SGD loop, compiled by numba for these dtypes of weights (`kind`) and labels."""
     with suppress(RuntimeError):  # numba finds no folder for its cache
         _sgd.enable_caching()
     w, none, ids = np.zeros((0, 2), kind), np.zeros(0, np.int64), np.zeros((0, 0, 0), np.int64)

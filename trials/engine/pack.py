@@ -35,7 +35,7 @@ class Call:
 
     @property
     def kind(self) -> Hashable:
-        """Return a key that is the same for calls that can be joined. Their numbers of rows and steps may differ."""
+        """Return a key that is equal for calls that can be joined. Such calls may differ in their numbers of rows and steps."""
         solver, model = self.solver, self.solver.model
         data = solver.x, solver.x.dtype, model.network, model.loss, model.mixed
         structure, shared = map(_structure, self.rows), map(_content, self.shared)
@@ -49,11 +49,11 @@ class Pack:
         self._made: dict[Hashable, Any] = {}
 
     def solver(self, *arguments: Any) -> Solver:
-        """Return a solver whose calls this pack computes together with those of its other runs. The arguments are those of `Solver`."""
+        """Return a `Solver` with these arguments for one run of the pack. The pack computes similar calls of its runs together."""
         return PackedSolver(self, *arguments)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the result of `make()`, which is cached by key. The cache holds the latest 16 results."""
+        """Return `make()`, or the result that an earlier call cached by `key`. The cache holds the latest 16 results."""
         if key not in self._made:
             if len(self._made) == KEPT:
                 self._made.pop(next(iter(self._made)))
@@ -61,7 +61,7 @@ class Pack:
         return self._made[key]
 
     def run(self, works: Sequence[Callable[[], None]]) -> None:
-        """Run all functions to their ends. An exception in one ends them all, so each function catches its own."""
+        """Run all functions to their ends, in turns. Each function must catch its own exceptions, since an exception ends all functions."""
         waiting: dict[greenlet, Call] = {}
         turns: dict[greenlet, tuple[Answer, ...]] = {greenlet(work): () for work in works}
         while turns:
@@ -99,7 +99,7 @@ class PackedSolver(Solver):
 
 
 def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
-    """Compute similar calls as one and return the result of each call; return () for each if every run has to compute alone."""
+    """Compute similar calls as one, and return each call's result. Return () for calls that their runs must compute alone."""
     if len(calls) == 1:
         return [()]
     first = calls[0]
@@ -115,12 +115,12 @@ def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
 
 
 def _content(value: Any) -> Hashable:
-    """Return a hashable key of an argument, the same for equal arguments."""
+    """Return a hashable key that equal arguments share."""
     return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
 
 
 def _structure(value: Any) -> Hashable:
-    """Return a hashable key of an argument. Arrays that differ only in their first two lengths share a key, unless a second length is 1."""
+    """Return a hashable key that is equal for joinable arguments. Arrays may differ in their first two lengths, but a second length of 1 must agree."""
     if is_dataclass(value):
         return tuple(_structure(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, torch.Tensor | np.ndarray):
@@ -129,7 +129,7 @@ def _structure(value: Any) -> Hashable:
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    """Join one argument of several calls: stack its rows, padded with zeros along the second axis to the longest."""
+    """Stack the rows of one argument of several calls. Pad its second axis with zeros to the longest."""
     first, row = values[0], 0
     if is_dataclass(first) and not isinstance(first, type):
         parts = {}

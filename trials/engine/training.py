@@ -50,19 +50,19 @@ class BatchPlan:
 
 
 def steps_per_epoch(sizes: Array, batch_size: int | str) -> Array:
-    """Return the number of minibatches in one pass of each client: ceil(m_k / B), or 1 for full batches."""
+    """Return each client's number of minibatches in one pass: ceil(m_k / B), or 1 for full batches."""
     return np.ones_like(sizes) if batch_size == "full" else -(-sizes // int(batch_size))
 
 
 def asked_steps(settings: Settings, per_epoch: Array) -> Array:
-    """Return how many local steps (k,) the settings demand in a round, for clients with `per_epoch` (k,) minibatches in a pass."""
+    """Return how many local steps (k,) the clients take in a round. `per_epoch` (k,) counts a client's minibatches in one pass over its data."""
     if settings.local_steps is None:
         return settings.local_epochs * per_epoch
     return np.full_like(per_epoch, settings.local_steps)
 
 
 def samples_met(sizes: Array, steps: Array, batch_size: int | str) -> int:
-    """Return the number of samples in `steps` (k,) minibatches of clients of these sizes, summed over clients."""
+    """Return the total number of samples in `steps` (k,) minibatches of clients that have `sizes` (k,) samples."""
     per_epoch = steps_per_epoch(sizes, batch_size)
     width = sizes if batch_size == "full" else int(batch_size)
     return int((steps // per_epoch * sizes + steps % per_epoch * width).sum())
@@ -71,7 +71,7 @@ def samples_met(sizes: Array, steps: Array, batch_size: int | str) -> int:
 def minibatches(
     data: FederatedData, ids: Array, steps: Array, batch_size: int | str, key: tuple[int, ...]
 ) -> BatchPlan:
-    """Return a plan of `steps` (k,) minibatches, in an order that depends on `key` (seed, round), client and pass."""
+    """Return a plan with `steps` (k,) minibatches of the clients `ids`. The samples' order depends on `key` (seed, round), client and pass."""
     sizes = data.sizes[ids]
     width = int(sizes.max()) if batch_size == "full" else min(int(batch_size), int(sizes.max()))
     per_epoch = steps_per_epoch(sizes, batch_size)
@@ -98,7 +98,7 @@ def minibatches(
 
 
 def full_pass(data: FederatedData, ids: Array, width: int = 256) -> BatchPlan:
-    """Return a plan of all samples of clients, each weighing 1 / m_k, so that a client's gradients sum to grad F_k."""
+    """Return a plan of all samples of the clients `ids`. Samples of client k weigh 1 / m_k, so the client's gradients sum to grad F_k."""
     sizes = data.sizes[ids]
     width = min(width, int(sizes.max()))
     steps = -(-sizes // width)
@@ -131,11 +131,11 @@ class Optimizer:
         return int(self.momentum > 0)
 
     def begin(self, w: Tensor, rate: Any, memory: Memory) -> tuple[Tensor, Any]:
-        """Return a tensor (a, d) and a factor. The caller adds the step's direction times the factor to the tensor, then calls `end`."""
+        """Begin a step of weights w (a, d). Return a tensor (a, d) and a factor; the caller then adds factor times direction to the tensor."""
         return (memory.moments[:, 0].mul_(self.momentum), 1.0) if self.momentum else (w, -rate)
 
     def end(self, w: Tensor, along: Tensor, rate: Any, memory: Memory) -> None:
-        """Complete a step of the weights w (a, d), in place. `along` is the tensor from `begin`, with the step's direction added."""
+        """Finish a step of weights w (a, d) in place. `along` is the tensor from `begin`, to which the caller added the step's direction."""
         if self.momentum:
             w.sub_(rate * along)
 
@@ -174,7 +174,7 @@ class Memory:
 
     @classmethod
     def empty(cls, optimizer: Optimizer, start: Tensor) -> Memory:
-        """Return the state of clients before their first step from `start` (k, d): zeros."""
+        """Return an optimizer state of zeros for k clients, whose weights are `start` (k, d)."""
         k, d = start.shape
         taken = start.new_zeros(k, 1, dtype=torch.float64)
         return cls(start.new_zeros(k, optimizer.vectors, d), taken)
@@ -199,13 +199,13 @@ class Rule:
     memory: Memory | None = None
 
     def clipped(self, g: Tensor) -> Tensor:
-        """Return g (k, d), where each row longer than `clip_norm` is scaled down to that length."""
+        """Return g (k, d), with rows longer than `clip_norm` scaled down to that length."""
         if self.clip_norm is None:
             return g
         return g * (self.clip_norm / g.norm(dim=1, keepdim=True)).clamp(max=1.0)
 
     def rates(self, start: Tensor) -> Tensor:
-        """Return the learning rate of each row and step, (k, J), or (k, 1) if it is the same in all steps."""
+        """Return the learning rates (k, J) of k clients in J steps, or (k, 1) if all steps share one."""
         if isinstance(self.lr, torch.Tensor):
             return self.lr
         # Through float64: a rate above float32's range becomes infinite, and the trial diverges.
@@ -236,7 +236,7 @@ class LocalTraining:
     def along(
         cls, form: Affine, start: Tensor, plan: BatchPlan, marks: Array, rule: Rule
     ) -> LocalTraining:
-        """Return the local training of k rows from `start` (k, d) along the direction `form`, with the weight decay of `rule`."""
+        """Return the local training of k clients from `start` (k, d) by `rule`, along the direction `form`."""
         scale, pull, shift = column(form.scale, start)[:, None], None, None
         if isinstance(form.pull, torch.Tensor) or form.pull or rule.weight_decay:
             pull = column(form.pull, start)[:, None] + rule.weight_decay * scale
@@ -257,7 +257,7 @@ Method = Callable[..., Answer]
 
 
 def executions(model: Model, settings: Settings, device: torch.device) -> list[str]:
-    """Return the executions that are possible for a run, such as `batched`. The fastest, as measured, comes first."""
+    """Return the possible ways to compute a run, fastest first: `compiled`, `batched` or `sequential`."""
     ways, plain = ["sequential"], model.architecture.linear and not model.mixed
     if not model.network.why_alone:
         minibatch = math.inf if settings.batch_size == "full" else settings.batch_size
@@ -270,7 +270,7 @@ def executions(model: Model, settings: Settings, device: torch.device) -> list[s
 
 
 def execution(model: Model, settings: Settings, device: torch.device) -> str:
-    """Return the settings' execution if possible, else the fastest. Raise `UserError` if `compiled` is impossible."""
+    """Return the settings' way to compute a run if it is possible, else the fastest way. Raise `UserError` if `compiled` is impossible."""
     ways = executions(model, settings, device)
     if settings.execution == "compiled" and ways[0] != "compiled":
         rule = "execution is compiled, which is for SGD of linear models without two_sided on a CPU with numba"
@@ -294,15 +294,15 @@ class Solver:
         self.chunk = 1 if self.sequential else chunk
 
     def once(self, make: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the result of `make(*arguments)`, which nobody may change, since the runs of a pack share it."""
+        """Return `make(*arguments)`. Nobody may change the result, since the runs of a pack may share it."""
         return make(*arguments)
 
     def call(self, method: Method, *rows: Any, width: int, shared: tuple[Any, ...] = ()) -> Answer:
-        """Return `method(self, *rows, *shared)`. Each of `rows` has a row for each client, and `width` is the minibatch size."""
+        """Return `method(self, *rows, *shared)`. Each argument in `rows` has one row per client; `width` is the minibatch size."""
         return method(self, *rows, *shared)
 
     def joins(self, width: int, slopes: bool = True) -> bool:
-        """Return whether clients of several runs may be computed in one batch, since this changes no bit of their results."""
+        """Return whether batching clients of several runs leaves their results unchanged to the last bit."""
         like = self.y.new_empty(0, dtype=self.x.dtype)
         return self.execution == "batched" and self.model.exact(width, like, slopes)
 
@@ -315,9 +315,9 @@ class Solver:
         aligned: dict[str, Tensor],
         marks: Array | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Memory]:
-        """Train k clients from `start` (k, d) on the minibatches of a plan. Return the weights (k, d), the mean minibatch
-        loss (), the weights (k, E, d) after `marks` (k, E) steps, and the optimizer's state. `aligned` has tensors (k, ...),
-        of which `direction` gets the rows of the clients that take a step.
+        """Train k clients from `start` (k, d) on the minibatches of a plan. Return the final weights (k, d), the mean minibatch
+        loss (), the weights (k, E, d) after `marks` (k, E) steps, and the optimizer's state. At each step `direction` receives the
+        rows of the tensors `aligned` (k, ...) for the clients that take the step.
         """
         marks = np.zeros((len(start), 0), np.int64) if marks is None else marks
         form = affine(direction, aligned) if rule.clip_norm is None else None
@@ -333,8 +333,8 @@ class Solver:
         return answer["w"], loss, answer["path"][:, : marks.shape[1]], memory
 
     def gradient(self, w: Tensor, plan: BatchPlan) -> tuple[Tensor, Tensor]:
-        """Return the gradients (k, d) at w (k, d), summed over the minibatches of a plan, and the mean over clients of
-        the summed losses, (). With `full_pass` these are grad F_k and the mean of F_k.
+        """Return the clients' gradients (k, d) at w (k, d), and their mean loss (). A client's gradient and loss are sums over its
+        minibatches. With the plan of `full_pass` these sums are grad F_k and F_k.
         """
         marks = np.zeros((len(w), 0), np.int64)
         still = LocalTraining(w, plan, marks, None, w.new_ones(len(w), 1), optimizer=Optimizer(1.0))
@@ -342,8 +342,8 @@ class Solver:
         return answer["moments"][:, 0], answer["loss"].sum().to(w) / len(w)
 
     def follow(self, training: LocalTraining) -> Answer:
-        """Run local training and return its results by name: the end points `w` (k, d), the optimizer's `moments`, the number of
-        steps `taken`, the sums of minibatch losses `loss` (k,), and the weights `path` (k, E, d) after the marked steps.
+        """Run local training and return its results by name. They are the final weights `w` (k, d), the optimizer's state (`moments`,
+        `taken`), the summed minibatch `loss` (k,), and the weights `path` (k, E, d) after `training.marks` (k, E) steps.
         """
         memory = training.memory or Memory.empty(training.optimizer, training.start)
         if self.execution == "compiled":
@@ -361,7 +361,7 @@ class Solver:
         moves: Callable[[Tensor], Move],
         memory: Memory,
     ) -> Answer:
-        """Train as `follow` does, with steps of any kind, and return the same results. `moves(ids)` returns the step function of rows `ids`."""
+        """Train k clients from `start` (k, d) and return results as `follow` does. `moves(ids)` returns the step function of the rows `ids`."""
         path = start.new_empty(*marks.shape, start.shape[1])
         w, losses = torch.empty_like(start), start.new_zeros(len(start))
         draws = plan.draws if self.model.network.draws else None
@@ -392,7 +392,7 @@ class Solver:
     def _any_move(
         self, rule: Rule, lr: Tensor, direction: Direction, aligned: dict[str, Tensor], ids: Tensor
     ) -> Move:
-        """Return a function that takes a step of the rows `ids` along any direction. It first joins the parameters' gradients."""
+        """Return a step function for rows `ids` of the weights, by `rule` along `direction`."""
 
         def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, memory: Memory) -> None:
             g, at = torch.cat(parts, -1), ids[rows]
@@ -407,7 +407,7 @@ class Solver:
         return move
 
     def _affine_move(self, training: LocalTraining, ids: Tensor) -> Move:
-        """Return a function that takes a step of the rows `ids` along scale g + pull w + shift, one parameter after the other."""
+        """Return a step function for rows `ids` of the weights. Its direction is scale g + pull w + shift, with gradient g at weights w."""
         optional = training.pull, training.shift, training.lr
         pull, shift, lr = (None if value is None else value[ids] for value in optional)
         scale = training.scale[ids]
@@ -428,7 +428,7 @@ class Solver:
         return move
 
     def scored(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Answer:
-        """Evaluate weights w (k, d) on the samples of a plan. Return as `score` (k,) weighted means of the first metric in `scores`."""
+        """Return `score` (k,) of the weights w (k, d): their first metric in `scores`, averaged over a plan's samples by the plan's weights."""
         totals = w.new_zeros(len(w))
         for _, ids, steps in self._groups(plan):
             now, sums = w[ids], w.new_zeros(len(ids))
@@ -440,7 +440,7 @@ class Solver:
         return {"score": totals}
 
     def evaluate(self, w: Tensor, ids: Array, scores: Scores) -> Answer:
-        """Return mean scores and mean loss on samples `ids` by name: () for w (d,), (k,) for w (k, d)."""
+        """Return mean scores and mean loss of models `w` on samples `ids`, by name. Each value is () for w (d,), or (k,) for w (k, d)."""
         if w.dim() == 1 and self.joins(BLOCK, slopes=False):
             # Computed as in a pack, so that its bits are the same without one.
             answer = self.call(Solver.means, w[None], width=BLOCK, shared=(ids, scores))
@@ -454,7 +454,7 @@ class Solver:
     def means(
         self, w: Tensor, ids: Array, scores: Scores, width: int = BLOCK, apart: bool = True
     ) -> Answer:
-        """Evaluate as `evaluate` does, in blocks of `width` samples. If `apart`, no bit of a model's scores depends on the other models."""
+        """Return scores as `evaluate` does, in blocks of `width` samples. If `apart`, a model's scores do not depend on the other models."""
         # Without shuffling, blocks of a data set sorted by label would have one label each.
         if len(ids) > width and not self.model.one_by_one:
             ids = randomness.generator("evaluation").permutation(ids)
@@ -469,7 +469,7 @@ class Solver:
         return {metric: value / len(ids) for metric, value in total.items()}
 
     def _groups(self, plan: BatchPlan) -> Iterator[tuple[Array, Tensor, Iterator[_Step]]]:
-        """Yield the groups of rows that are computed together: row numbers (a,) as array and as tensor, and an iterator of steps."""
+        """Yield the groups of rows to compute together. A group is its row numbers (a,), as array and tensor, and an iterator over its steps."""
         device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
         ids, samples = to_device(order, device), to_device(plan.samples[order], device)
         weight = to_device(plan.weight[order], device, self.x.dtype)
@@ -484,7 +484,7 @@ class Solver:
     def _steps(
         self, steps: Array, widths: Array, samples: Tensor, weight: Tensor
     ) -> Iterator[_Step]:
-        """Yield the steps of a group. Its rows have `steps` (a,) steps, in descending order, with `widths` (a, J) samples in each."""
+        """Yield the steps of a group. `steps` (a,) counts the steps of each row, in descending order; `widths` (a, J) counts a step's samples."""
         for j in range(int(steps[0])):
             rows = slice(0, int(np.searchsorted(-steps, -j)))
             cut: Any = (0, j, slice(widths[0, j])) if self.sequential else (rows, j)

@@ -46,7 +46,7 @@ class ModelCard(BaseModel):
     code: str | None = None
 
     def model(self) -> Model:
-        """Return the model whose weights are saved."""
+        """Return the model that the card describes, without the saved weights."""
         s = self.spec.settings
         loss, architecture = losses.resolve(s.loss, self.metric), models.parse(self.spec.model)
         return Model(architecture, self.shape, self.classes, loss, s.dtype == "bf16", s.buffers)
@@ -62,7 +62,7 @@ class SavedModel:
 
     @classmethod
     def of(cls, spec: TrialSpec, simulation: Simulation) -> Self:
-        """Return the models of a finished simulation, with their card."""
+        """Return a finished simulation's models, with a card that describes them."""
         fed, data, last = simulation.fed, simulation.fed.data.dataset, simulation.history[-1]
         scored, personal = list(simulation.scored().values()), simulation.personal()
         if isinstance(scored[0], Devices):
@@ -79,7 +79,7 @@ class SavedModel:
         return cls(card, _state_dict(fed.model, server), _state_dict(fed.model, personal))
 
     def files(self, folder: Path) -> None:
-        """Write the files into an existing folder. The card is last, so that a folder with a card is complete."""
+        """Write the models and their card into an existing folder. The card is written last, so a folder with a card is complete."""
         for name in (CARD, SERVER, CLIENTS):
             (folder / name).unlink(missing_ok=True)
         for name, tensors in ((SERVER, self.server), (CLIENTS, self.clients)):
@@ -88,7 +88,7 @@ class SavedModel:
         (folder / CARD).write_text(self.card.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def module(self, client: int | None = None) -> TrainedModel:
-        """Return the server's model, or a client's own model, as a torch module; raise `UserError` if it was not saved."""
+        """Return the server's model, or the own model of `client`, as a torch module. Raise `UserError` if that model was not saved."""
         from trials.models.torch_modules import TrainedModel  # imports torch
 
         clients, tensors, what = self.clients or {}, self.server, "server model"
@@ -102,7 +102,7 @@ class SavedModel:
 
 
 def _state_dict(model: Model, w: Tensor | None) -> Values | None:
-    """Return CPU copies of the weights (d,) or (n, d) and of BatchNorm's running statistics, by name; None without weights."""
+    """Return CPU copies of weights and BatchNorm statistics by name, or None without weights. `w` is (d,) or (n, d)."""
     if w is None:
         return None
     w = w.detach().cpu()
@@ -114,8 +114,8 @@ def _state_dict(model: Model, w: Tensor | None) -> Values | None:
 
 
 def read(folder: Path, model: str | None = None) -> SavedModel:
-    """Return the models in a folder. Raise `UserError` if they cannot be read. A model of third-party code is read only if the
-    caller names the code by `model`, as in `my.py:make`, and the code has not changed.
+    """Return the models in a folder. Raise `UserError` if they cannot be read. For a model made by third-party code, the caller must
+    name the code by `model`, as in `my.py:make`, and the code must be unchanged.
     """
     what, path = f"saved model {folder}", folder / CARD
     try:
@@ -137,7 +137,7 @@ def read(folder: Path, model: str | None = None) -> SavedModel:
 
 
 def _loaded(card: ModelCard, path: Path) -> Values | None:
-    """Return the state dict in a file, None without a file; raise `UserError` if its names or shapes are not the model's."""
+    """Return the state dict in a file, or None if the file is missing. Raise `UserError` if the tensors do not fit the card's model."""
     if not path.exists():
         return None
     model, rows = card.model(), int(path.name == CLIENTS)

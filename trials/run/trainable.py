@@ -35,7 +35,7 @@ class FederatedTrial(tune.Trainable):
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory | None:
-        """Return the resources that Ray reserves for a pack, which are those of its first trial; None in a user's script."""
+        """Return the resources of a pack's first trial, which Ray reserves for the pack. Return None in a search by a user's own script."""
         if PACK not in config:
             return None
         first, *_ = unpacked(config).values()
@@ -49,9 +49,9 @@ class FederatedTrial(tune.Trainable):
         asked: Callable[[Mapping[str, Any]], TrialConfig] | None = None,
         data_root: str | None = None,
     ) -> None:
-        """Prepare the actor and its first trials. `datasets` holds loaded data sets, or references in Ray's object store, by
-        `TrialSpec.dataset_key`; `sources` holds the contents of third-party files by path.
-        In a user's script `asked` turns Tune's `config` into a trial's configuration; in a sweep it is None.
+        """Prepare the actor and the first trials of `config`. `datasets` holds data sets by `TrialSpec.dataset_key`, loaded or as
+        references to Ray's object store. `sources` holds the contents of third-party files by path. If a user's own script runs
+        the search, `asked` turns `config` into a trial's configuration; in a sweep `asked` is None.
         """
         import_module("torch")  # so that its two seconds do not count for the first trial
         gc.freeze()  # else garbage collection walks all of torch's objects: 1/15 of a trial's time
@@ -72,7 +72,7 @@ class FederatedTrial(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Run up to the next report of each trial, and return the reports."""
+        """Run each trial to its next report, and return the reports. In a user's own script, return the next evaluation as a flat dict."""
         if self._asked is None:
             news = self._running.step()
             return {REPORTS: news, "done": not self._running.trials}
@@ -85,18 +85,18 @@ class FederatedTrial(tune.Trainable):
         return {**entry, "val_score": value, "status": str(status), "done": done}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the trial's state to Tune's folder as tensors and plain values, so that reading the file runs no code."""
+        """Write the trial's state into Tune's folder. The file holds only tensors and plain values, so reading it runs no code."""
         Checkpoint(str(Path(checkpoint_dir, STATE).resolve())).save(self._running.trials[""].save())
 
     def load_checkpoint(self, checkpoint: dict[str, Any] | str | None) -> None:
-        """Continue the trial from a checkpoint's folder; raise `StorageError` if its file is missing or damaged."""
+        """Continue the trial from the checkpoint in a folder. Raise `StorageError` if the file is missing or damaged."""
         path = str(Path(str(checkpoint), STATE).resolve())
         if (saved := Checkpoint(path).load()) is None:
             raise StorageError(f"checkpoint {path} does not exist")
         self._running.trials[""].load(saved)
 
     def _partitioned(self, spec: TrialSpec) -> FederatedData:
-        """Return the partitioned data of a spec, which the actor caches; all partitions of a data set share its samples."""
+        """Return a spec's partitioned data, and cache them. All partitions of a data set share its samples."""
         key, dataset = spec.data_key, self._datasets.get(spec.dataset_key)
         if key not in self._data:
             if isinstance(dataset, ray.ObjectRef):

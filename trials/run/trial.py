@@ -45,8 +45,8 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
 
 
 def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> FederatedData:
-    """Return the data set partitioned by the spec's heterogeneity level, or as stored in `dataset.partitions`. With
-    `keep`, the partition is stored there. Raise `UserError` if `val_fraction` leaves no validation sample, or if memory is too small.
+    """Partition a data set by the spec's heterogeneity level, or as stored in `dataset.partitions`. With `keep`, store the
+    partition there. Raise `UserError` if `val_fraction` leaves no validation sample, or if memory is too small.
     """
     level, stored = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
     if stored is None:
@@ -69,7 +69,7 @@ def _refuse_more_than_memory(needed: float, what: str) -> None:
 
 
 def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
-    """Return the model of a spec for a data set; raise `UserError` if it does not suit data, settings, device or memory."""
+    """Return a spec's model for a data set. Raise `UserError` if the model does not suit data, settings, device or memory."""
     s, size = spec.settings, (dataset.shape, dataset.classes)
     loss = losses.resolve(s.loss, dataset.task.metric)
     model = Model(models.parse(spec.model), *size, loss, s.dtype == "bf16", s.buffers)
@@ -86,7 +86,7 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
 def simulate(
     spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1, **more: Any
 ) -> Simulation:
-    """Return a simulation at round 0; `more` are further arguments of `Federation`."""
+    """Return a simulation of a spec at round 0. `more` are further arguments of `Federation`."""
     torch.set_num_threads(threads)  # with one thread no bit depends on the machine's load
     model, target = fit_model(spec, data.dataset, device), usable(device)
     level, s = heterogeneity.parse(spec.heterogeneity), spec.settings
@@ -102,8 +102,9 @@ def run(
     memory: float | None = None,
     halved: dict[str, int] | None = None,
 ) -> tuple[Simulation, FederatedData]:
-    """Run a trial to its end in this process; return its simulation and data. `memory` (bytes) limits the clients computed at once. To
-    repeat a run whose memory ran out, pass the `halved` of its record. Raise `UserError` if device or memory do not suffice.
+    """Run a trial to its end in this process, and return its simulation and data. `memory` in bytes limits how many clients are
+    computed at once. To repeat a run that ran out of memory, pass the `halved` that it recorded. Raise `UserError` if the device
+    is missing or memory is too small.
     """
     usable(device)
     try:
@@ -121,7 +122,7 @@ def run(
 
 
 def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
-    """Return the present result of a simulation, without the first `reported` entries of its history."""
+    """Return a simulation's result so far, without the first `reported` entries of its history."""
     status, fed = Status.RUNNING, simulation.fed
     if simulation.finished:
         status = Status.DIVERGED if simulation.diverged else Status.FINISHED
@@ -156,7 +157,7 @@ class RunningTrial:
 
     @property
     def simulation(self) -> Simulation:
-        """Return the simulation, which the first call creates, from the trial's checkpoint if there is one."""
+        """Return the trial's simulation. The first call creates it, at the trial's checkpoint or else at round 0."""
         if self._simulation is None:
             config = self.config
             data, where = self._partitioned(config.trial), (config.device, config.threads)
@@ -168,7 +169,7 @@ class RunningTrial:
         return self._simulation
 
     def step(self, due: Callable[[], bool]) -> TrialResult:
-        """Run the rounds up to the next report, as `advance` does, but return an exception as a failed or halted result."""
+        """Run to the next report by `advance`, and turn an exception into a failed or halted result."""
         try:
             return self.advance(due)
         except StorageError as fault:
@@ -177,8 +178,8 @@ class RunningTrial:
             return TrialResult(Status.FAILED, error=shortened(traceback.format_exc()))
 
     def advance(self, due: Callable[[], bool]) -> TrialResult:
-        """Run to the next of the config's `stops`, or to the first evaluation at which a report is `due()`. Return the results
-        since the last report. If memory is too small, go on from the last checkpoint with half as many clients at once.
+        """Run to the next report, and return the results since the last. Reports come in the rounds of `config.stops`, and at the first
+        evaluation at which `due()` is true. If GPU memory runs out, restart at the last checkpoint with half as many clients at once.
         """
         try:
             return self._rounds(due)
@@ -198,7 +199,7 @@ class RunningTrial:
         return {"spec": spec, "scores": self._scores, "simulation": self.simulation.save()}
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Restore a state that `save` returned, either for this trial or for one with other hyperparameters."""
+        """Restore a state that `save` returned for this trial, or for one with other hyperparameters."""
         self.simulation.load(saved["simulation"])
         self._scores, self._reported = saved["scores"], 0
 
@@ -228,7 +229,7 @@ class RunningPack:
         self.trials = {i: RunningTrial(c, partitioned, pack) for i, c in configs.items()}
 
     def step(self) -> dict[str, TrialResult]:
-        """Run each trial up to its next report, at the latest the first evaluation after `REPORT_SECONDS`; return the reports by trial id."""
+        """Run each trial to its next report, and return the reports by trial id. Reports are due after about one second."""
         started, running, reports = time.monotonic(), self.trials, dict[str, TrialResult]()
 
         # Once more than half of the trials have a report, the others stop at their next evaluation.

@@ -44,12 +44,12 @@ class Task:
 
     @property
     def sign(self) -> int:
-        """Return 1 if more is better, -1 if less is, so that a larger `sign * value` is always better."""
+        """Return 1 if a higher value is better, -1 if a lower value is."""
         return sign(self.direction)
 
     def by(self, metric: str) -> "Task":
-        """Return the task with the ranked metric that the setting `metric` selects: "pooled", "personal", "macro_f1",
-        "balanced_accuracy" or "auc". Raise `UserError` for one of the last three in a regression.
+        """Return this task, ranked by the setting `metric`: "pooled", "personal", "macro_f1", "balanced_accuracy" or "auc". Raise
+        `UserError` for one of the last three if the task is a regression.
         """
         if metric in LABELWISE:
             if self != CLASSIFICATION:
@@ -59,7 +59,7 @@ class Task:
 
     @property
     def pooled(self) -> str:
-        """Return the metric that runs of this task record as a mean over all samples together: "accuracy" or "mse"."""
+        """Return the task's metric that is a plain mean over all samples: "accuracy" or "mse"."""
         return "accuracy" if self.metric in LABELWISE else self.metric.removesuffix(PERSONAL)
 
 
@@ -74,7 +74,7 @@ TASKS = {task.metric: task for task in (*_JUDGED, REGRESSION, REGRESSION.by("per
 
 
 def direction(metric: str) -> Direction:
-    """Return "maximize" for accuracies, macro F1 and AUC, "minimize" for losses, errors, spreads and all others."""
+    """Return "maximize" for accuracies, macro F1 and AUC, and "minimize" for all other metrics."""
     upwards = any(name in metric for name in ("accuracy", *LABELWISE))
     return "maximize" if upwards and not metric.endswith("spread") else "minimize"
 
@@ -85,9 +85,9 @@ def sign(way: Direction) -> int:
 
 
 def score(history: History, metric: str, lost: bool = False) -> float:
-    """Return the mean of a metric over a run's last three evaluations after round 0, or the value at round 0 if it is the
-    only one; NaN if the metric was not measured. For a `lost` run, which diverged or has no finite mean, return the value
-    of the untrained model.
+    """Return the mean of a metric over a run's last three evaluations after round 0. If there is only round 0, return the value
+    there. If the metric was not measured, return NaN. For a `lost` run, which diverged or has no finite mean, return the
+    untrained model's value.
     """
     if lost:
         return untrained(history, metric)
@@ -96,20 +96,20 @@ def score(history: History, metric: str, lost: bool = False) -> float:
 
 
 def untrained(history: History, metric: str) -> float:
-    """Return the untrained model's value of a metric (at round 0), or the task's worst value if that is not finite."""
+    """Return the untrained model's value of a metric, from round 0. If the value is not finite, return the task's worst value."""
     first = next((e[metric] for e in history if e["round"] == 0 and metric in e), math.nan)
     worst = CLASSIFICATION.worst if direction(metric) == "maximize" else REGRESSION.worst
     return first if math.isfinite(first) else worst
 
 
 def cost_until(entry: Mapping[str, float], at: str) -> float:
-    """Return a run's cost up to an evaluation: the sum of the counters in `entry` that belong to the cost `at`, such as "bytes"."""
+    """Return a run's cost up to the evaluation `entry`. `at` names the cost, such as "bytes", whose counters are summed."""
     return sum(entry.get(name, 0.0) for name in COSTS[at])
 
 
 def reach(history: History, metric: str, target: float) -> dict[str, float]:
-    """Return `reached_round`, `reached_client_steps` and `reached_bytes` of a run's first evaluation with `test_{metric}` at
-    least as good as the target; {} if there is none. Round 0 does not count.
+    """Return the round, client steps and bytes at which a run first reaches the `target`. The keys are `reached_round`,
+    `reached_client_steps` and `reached_bytes`. The score is `test_{metric}` from round 1 on. Return {} if no score reaches the target.
     """
     better = TASKS[metric].sign
     for entry in history:

@@ -127,7 +127,7 @@ EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="e
 
 
 def ended(trial_id: str, outcome: TrialResult, **fields: Any) -> list[Event]:
-    """Return the journal events of a trial's end: all evaluations, if there are any, and the end with further `fields`."""
+    """Return the journal events for a trial's end: its evaluations, if any, then its outcome. `fields` are further fields of the last event."""
     shortened = replace(outcome, history=outcome.history[-1:])
     end = Ended(trial_id=trial_id, outcome=shortened, **fields)
     if not outcome.history:
@@ -173,7 +173,7 @@ class SweepState:
     """The evaluations in the previous line, [] if they were not parsed, None if that line has no evaluations."""
 
     def read(self, path: Path) -> Self:
-        """Read the complete lines that the journal has gained since the last call. Raise `UserError` for the first invalid line."""
+        """Update the state by the complete lines that the journal gained since the last call. Raise `UserError` for the first invalid line."""
         for number, raw in _lines(path, self.lines, self.offset):
             if raw.startswith(CURVE):
                 self._curve = []  # parsing curves would take most of the time
@@ -186,7 +186,7 @@ class SweepState:
         return self
 
     def add(self, event: Event) -> None:
-        """Apply an event to the state. Raise `ValueError` if it cannot come next, and then leave the state as it was."""
+        """Apply an event to the state. If the event cannot come next, raise `ValueError` and leave the state unchanged."""
         if self.begun is None and not isinstance(event, Begun):
             raise ValueError("the sweep has not begun")
         if isinstance(event, Evaluated | Ended | Died) and (
@@ -222,7 +222,7 @@ class SweepState:
         self._curve = event.history if isinstance(event, Evaluated) else None
 
     def report(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Note the round and the validation score that a running trial has reached. At its start the outcome is empty."""
+        """Note the latest round and validation score of a running trial. The outcome is empty when a trial starts."""
         assert self.begun is not None
         metric = self.begun.entries[request.entry_id]["metric"]
         self.running[request.trial_id] = outcome.last_round, outcome.last(f"val_{metric}")
@@ -269,7 +269,7 @@ class SweepState:
 
     @property
     def current_finals(self) -> set[str]:
-        """Return the ids of the requested final runs that repeat the current best configuration of each search."""
+        """Return the ids of the requested final runs of each search's current best configuration."""
         return {request.trial_id for group in self.finals.values() for request in group}
 
 
@@ -297,8 +297,8 @@ class Journal:
         self._file.truncate(state.read(path).offset)
 
     def write(self, *events: Event) -> None:
-        """Append events to the file, and apply them to the state once they are on the disk. Raise `HaltedError` if writing
-        fails, and then at every later call, so that nothing follows an incomplete line.
+        """Append events to the file, flush them to the disk, and apply them to the state. If writing fails, raise `HaltedError` now
+        and at every later call, since no line may follow an incomplete one.
         """
         text = "".join(f"{event.model_dump_json()}\n" for event in events).encode()
         with self.lock:
@@ -321,7 +321,7 @@ class Journal:
 
 
 def is_locked(journal: Path) -> bool:
-    """Return whether a process on this machine is writing a journal. Return true if its lock file cannot be opened."""
+    """Return whether a process on this machine holds a journal's lock. Return True, too, if the lock file exists but cannot be opened."""
     try:
         with journal.with_name(LOCK).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -344,7 +344,7 @@ def begun(journal: Path) -> bool:
 
 
 def check_first(journal: Path) -> dict[str, Any]:
-    """Return the first event of a journal as plain data, or {} if it is missing or damaged. Raise `FormatError` for another version."""
+    """Return a journal's first event as plain data. Return {} if the event is missing or damaged. Raise `FormatError` for another format."""
     line = dict[str, Any]()
     with suppress(ValueError):  # reading the whole journal will report it
         line = from_json(first_line(journal)) if begun(journal) else {}
@@ -364,7 +364,7 @@ def broken(path: Path, number: int, error: ValueError) -> UserError:
 
 
 def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, TrialResult]]:
-    """Yield the id and the outcome, with all evaluations, of each of these trials that has ended. Raise `UserError` for a bad line."""
+    """Yield the id and outcome of each trial in `trial_ids` that has ended. Outcomes have all evaluations. Raise `UserError` for a bad line."""
     history: list[dict[str, int | float]] = []
     for number, raw in _lines(path) if trial_ids else ():
         start = OUTCOME.match(raw)  # parsing the other lines would take most of the time
@@ -382,7 +382,7 @@ def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, Tria
 
 
 def _lines(path: Path, before: int = 0, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the bytes of each complete line from `offset` on; `before` is the number of lines before it."""
+    """Yield the number and bytes of each complete line from byte `offset` on. `before` is the number of lines before that byte."""
     with path.open("rb") as file:
         file.seek(offset)
         for number, raw in enumerate(file, before + 1):
