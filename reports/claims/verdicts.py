@@ -343,7 +343,7 @@ def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Ord
 
 
 def counted(value: float, rounds: int) -> float:
-    """Return the value, or `rounds` + 1 if the value is infinite, as in a run that never reached its target."""
+    """Return the value, or `rounds` + 1 if the value is infinite, such as the time to a target that was never reached."""
     return value if math.isfinite(value) else rounds + 1.0
 
 

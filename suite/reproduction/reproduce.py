@@ -86,8 +86,8 @@ def plans(
     data_root: str | None,
     other: Mapping[str, Any],
 ) -> Iterator[tuple[tuple[str, str, str], Plan | None, str]]:
-    """Yield ((paper, table, row), plan, reason) for each row of `PAPER[/TABLE[/ROW]]`, or of all shipped papers if `path` is
-    None. If a row is never run or its data are not on disk, the plan is None and the reason says why.
+    """Yield ((paper, table, row), plan, reason) for each row of `PAPER[/TABLE[/ROW]]` (None: of all shipped papers). The plan
+    is None if the row is never run or its data are not on disk. The reason says why.
     """
     places = selected(path)
     experiments = [experiment(read_paper(place[0]), *place) for place in places]
@@ -132,7 +132,7 @@ def plan_of(paper: Paper, row: Experiment, seeds: int, most_rounds: int | None =
 def listing(
     path: str | None, seeds: int = SEEDS, data_root: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield a dict for each table of `PAPER[/TABLE[/ROW]]`, with source, counts of rows and runs, and why some rows cannot run."""
+    """Yield a dict for each table of `PAPER[/TABLE[/ROW]]`: source, counts of rows and runs, and why some rows cannot run."""
     planned = plans(path, seeds, None, data_root, {})
     for (name, table), group in groupby(planned, key=lambda row: row[0][:2]):
         content, rows = read_paper(name).tables[table], list(group)

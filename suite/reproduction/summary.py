@@ -41,9 +41,9 @@ def read_documents(folder: Path) -> dict[str, Reproduction]:
 
 
 def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
-    """Summarise all shipped papers, or the paper `path` (a name or YAML file), from a folder's documents. If several
-    documents judge a number or statement, prefer those without `--set`, then those with all rounds of the paper, then the one
-    with the most seeds. Raise `UserError` if the folder has no documents or a damaged one.
+    """Summarise all shipped papers, or the paper `path` (a name or YAML file), from a folder's documents. Several documents
+    may judge the same number. Then prefer those without `--set`, then those with all rounds of the paper, then the one with
+    the most seeds. Raise `UserError` if the folder has no documents or a damaged one.
     """
     written, summaries = read_documents(folder), []
     for name in [path] if path else paper_names():

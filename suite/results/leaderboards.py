@@ -180,7 +180,7 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
 
 
 def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
-    """Return a final run's row with further columns for leaderboards, such as score, curve and costs to reach the target."""
+    """Return a final run's row with further columns for leaderboards: score, curve, and costs to reach the target."""
     task, settings = run["metric"], json.loads(run["settings"])
     named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
     end = {"worst_clients": "worst10", "client_spread": "spread"}.get(query.metric, query.metric)
@@ -210,8 +210,8 @@ def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
 
 
 def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> tuple[float, Curve]:
-    """Return a run's score in the metric `name`, and its curve of (cost, value) pairs, which is empty for comparisons at
-    equal rounds. A `lost` run has the untrained model's score and no curve. Raise `UserError` for an unrecorded metric.
+    """Return a run's score in the metric `name`, and its curve of (cost, value) pairs. Comparisons at equal rounds get no
+    curve. A `lost` run has the untrained model's score and no curve. Raise `UserError` for an unrecorded metric.
     """
     columns = {name, *COSTS[query.at]}
     evaluations = [entry for entry in history if columns & entry.keys()]

@@ -35,15 +35,15 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def shared_draw(number: int, scenario: Sequence[str], seeds: Sequence[int]) -> float:
-    """Return the position of random learning rate number k (`number`) in its range, from 0 to 1: frac(u_0 + k / golden
-    ratio). u_0 depends on `scenario` and on `seeds`, which are the study's seed and the replicate's integers.
+    """Return the position of random learning rate `number` in its range, as a share from 0 to 1. For number k the share is
+    frac(u_0 + k / golden ratio). `scenario` and `seeds` (of study and replicate) determine u_0.
     """
     first = randomness.uniform("opening", zlib.crc32("|".join(scenario).encode()), *seeds)[0]
     return float((first + number * GOLDEN) % 1)
 
 
 def random_startup(sampler: Sampler, lag: int) -> float:
-    """Return how many of a search's first trials the sampler draws uniformly: inf for random search, 0 for grid and line search."""
+    """Return how many trials at the start of a search are drawn uniformly: inf for random search, 0 for grid and line search."""
     first = first_modelled(sampler, lag) or math.inf
     return first - 1 if sampler.uniform else 0
 
@@ -224,8 +224,8 @@ class EntrySearch:
             self.proposer.add(index, request.params)
 
     def forget(self, request: TrialRequest) -> bool:
-        """Drop a confirming or final run that an extended sweep no longer needs, because it searches again or has another
-        winner. Return whether the run was dropped.
+        """Drop a confirming or final run that is not needed any more, and return whether the run was dropped. An extended
+        sweep may search again, or have another winner.
         """
         if request.kind not in REPEATS or (not self.searching and request in self._due()):
             return False
@@ -262,8 +262,8 @@ class EntrySearch:
         return confirms + self.current_finals if confirmed else confirms
 
     def _choose(self) -> tuple[list[int], int | None]:
-        """Return the indices of the best search trials, and the winner's index (None if no trial can be ranked). The winner
-        is the best of these trials if their confirming runs are counted, too.
+        """Return the indices of the best search trials, and the winner's index. The winner is the best of these trials if
+        confirming runs are counted, too. The winner's index is None while no trial can be ranked.
         """
         if self._chosen is None:
             ends = [self.ends.get(request.trial_id) for request in self.requests]
@@ -291,7 +291,7 @@ class EntrySearch:
         return [index for *_, index in sorted(keys)]
 
     def _value(self, end: ValidationResult) -> float:
-        """Return the validation score of a run, or the task's worst score if the run diverged or has no score."""
+        """Return a run's validation score, or the task's worst score if the run diverged or has none."""
         if end.status == Status.DIVERGED or end.value is None:
             return self.entry.task.worst
         return end.value

@@ -136,7 +136,7 @@ def find_sampler(name: str) -> Sampler:
 
 
 def first_modelled(sampler: Sampler, lag: int) -> int | None:
-    """Return the number (from 1) of the first trial that can depend on earlier results, or None if no trial can.
+    """Return the number (from 1) of the first trial that can depend on earlier results (None: no trial).
 
     The sampler gets the results of trials 1 to n - lag before it suggests trial n. This assumes that no trial fails.
     """

@@ -23,7 +23,7 @@ LISTS = ("algorithms", "datasets", "models", "heterogeneity")
 
 
 def _resolves(resolve: Callable[[str], Any]) -> AfterValidator:
-    """Return a validator that rejects a name if `resolve` raises an error, and keeps any other name as it is."""
+    """Return a validator that calls `resolve` on a name, and returns the name unchanged. Errors of `resolve` reject the name."""
 
     def check(name: str) -> str:
         resolve(name)
@@ -181,8 +181,8 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
 
 
 def small(study: Study) -> dict[str, Any]:
-    """Return overrides that shorten a study to seconds: few trials and rounds, and 4 clients that train in every round. If a
-    level is `natural`, the data set determines the number of clients, and the study's participation stays.
+    """Return overrides that shorten a study to seconds. The study then has few trials and rounds, and 4 clients that train in
+    every round. With a level `natural`, the data set determines the number of clients, and the study's participation stays.
     """
     levels = map(heterogeneity.parse, study.heterogeneity)
     natural = any(isinstance(level.partition, Natural) for level in levels)

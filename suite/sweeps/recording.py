@@ -77,7 +77,7 @@ class SweepRecording:
         return [f"{count} times: {text}" for text, count in self._refused.items()]
 
     def open(self, former: Collection[str]) -> list[str]:
-        """Find or create the sweep's MLflow run, and return the ids of ended trials whose own runs are missing or unfinished.
+        """Find or create the sweep's MLflow run. Return the ids of ended trials whose MLflow runs are missing or unfinished.
         Delete runs that the journal lacks, if they are unfinished or in `former` (run ids of the last table). Raise
         `UserError` if the store has another sweep of this name, and `HaltedError` if the store cannot be written.
         """
@@ -204,8 +204,8 @@ class SweepRecording:
         status: str = "FINISHED",
         seconds: float = 0.0,
     ) -> None:
-        """Replace the run `former` by a new run with this content, and journal the new id as an `event`. If the store refuses
-        the content, delete the new run. Raise `StoreError` if the store fails or refuses.
+        """Replace the run `former` by a new run with this content. Journal the new id as an `event`. If the store refuses the
+        content, delete the new run. Raise `StoreError` if the store fails or refuses.
         """
         if former:
             self.store.delete(former)

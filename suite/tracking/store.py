@@ -171,7 +171,7 @@ class Store:
         self.client.log_batch(run_id, metrics, texts, run_tags, synchronous=True)
 
     def keep_table(self, run_id: str, path: Path) -> None:
-        """If the store takes files, upload a sweep's table to the run `run_id`, then tag the run with the table's SHA-256."""
+        """Upload a sweep's table, then tag the run `run_id` with the table's SHA-256. Do neither if the store takes no files."""
         if self.takes_files:
             self.client.log_artifact(run_id, str(path))
             self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path), synchronous=True)
@@ -208,8 +208,8 @@ class Store:
                 say(f"run {run_id} stays in {self.uri}, which refuses to delete it: {error.reason}")
 
     def sweeps(self, name: str | None = None) -> list[Record]:
-        """Return the MLflow runs of sweeps, oldest first: of all sweeps that have a table, or of those with this name. For a
-        run in another format, raise `FormatError` if `name` is given, else print a message and skip the run.
+        """Return the MLflow runs of all sweeps with a table, or of all sweeps with this name, oldest first. For a run in
+        another format, raise `FormatError` if `name` is given, else print a message and skip the run.
         """
         readable = []
         for run in self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'"):

@@ -86,8 +86,8 @@ class FedAgg(FedAvg):
 
 
 def mean_fields(ids: Tensor, path: Tensor, g: Tensor, fed: Federation) -> tuple[Tensor, Tensor]:
-    """Return the clients' mean gradients phi1 (L, d) from `g` (k, L, d), and mean epoch ends phi2 (L + 1, d) from `path` (k,
-    L + 1, d). Count the upload of `g` and `path` and the download of both means. The start of `path` is not sent.
+    """Return the clients' mean gradients phi1 (L, d) and mean epoch ends phi2 (L + 1, d). `g` (k, L, d) has the gradients,
+    `path` (k, L + 1, d) the epoch ends. Count the upload of both without the start, and the download of the means.
     """
     phi1, phi2 = fed.upload(ids, g).mean(0), path.mean(0)
     fed.upload(ids, path[:, 1:])

@@ -67,7 +67,7 @@ class FedAggLiteral(FedAvg):
         return self.aggregate(state, ids, start, path[:, -1], fed)
 
     def rates(self, w: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
-        """Return the step sizes eta (L,) of Theorem 1, which solve (I + c A) eta = c b and are equal for all clients.
+        """Return the step sizes eta (L,) of Theorem 1, equal for all clients. They solve (I + c A) eta = c b.
 
         A_lr = (L - max(l, r)) <phi1_l, phi1_r>, b_l = sum_{k > l} <phi1_l, w - phi2_k>, c = (1 - alpha) / alpha.
         """

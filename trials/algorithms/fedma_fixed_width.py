@@ -36,7 +36,7 @@ class FedMAFixedWidth(FedAvg):
     any_optimizer = True
 
     def check(self, clients: int, model: Model, settings: Settings) -> None:
-        """Raise `UserError` unless each layer's number of inputs is a multiple of the number of units in the layer before."""
+        """Raise `UserError` unless each layer's number of inputs is a multiple of the previous layer's number of units."""
         weights = [slot for slot in model.layout if slot.name.endswith(".weight")]
         for before, after in pairwise(weights):
             if len(after.shape) < 2 or after.shape[1] % before.shape[0]:
@@ -79,7 +79,7 @@ def match(w: Tensor, reference: Tensor, model: Model) -> Tensor:
 
 
 def assignments(costs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the cheapest assignment of columns to the rows of each cost matrix (k, n, n), as column indices (k, n)."""
+    """Return the column indices (k, n) that the cheapest assignment gives to the rows of each cost matrix (k, n, n)."""
     from scipy.optimize import linear_sum_assignment  # importing takes half a second
 
     return np.stack([linear_sum_assignment(cost)[1] for cost in costs])

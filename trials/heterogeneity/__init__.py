@@ -65,7 +65,7 @@ class Heterogeneity:
         return any(modifier.changes_work for modifier in self.modifiers)
 
     def unseen(self, clients: int, rng: np.random.Generator) -> Array:
-        """Return the sorted ids (from 0 to `clients` - 1) of the clients that take no part in training."""
+        """Return the sorted ids of clients that take no part in training. Ids are from 0 to `clients` - 1."""
         unseen = [plugins.hook(m, "unseen", np.ndarray, clients, rng) for m in self.modifiers]
         return np.unique(np.concatenate([np.empty(0, np.int64), *unseen]))
 
@@ -86,7 +86,7 @@ class Heterogeneity:
         return np.clip(np.floor((deadline - waiting) / pace), 1, planned).astype(np.int64)
 
     def seconds(self, steps: Array, ids: Array, seed: int) -> Array:
-        """Return the simulated seconds (k,) that clients `ids` (k,) take in a round, for local `steps` (k,) and for waiting."""
+        """Return the simulated seconds (k,) of clients `ids` (k,) in a round: for their local `steps` (k,) and for waiting."""
         pace, waiting = self._times(ids, seed)
         return steps * pace + waiting
 

@@ -45,7 +45,7 @@ def trial_id(search: str, kind: TrialKind, index: int, number: int | None = None
 
 
 def index_of(trial_id: str) -> int:
-    """Return the index of a search trial from its id or from a repetition's id, such as 4 from `1f3a9c0d-f0004-1`."""
+    """Return a search trial's index from the id of the trial or of its repetition: 4 from `1f3a9c0d-f0004-1`."""
     return int(_INDEX.findall(trial_id)[-1])
 
 

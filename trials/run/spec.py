@@ -139,13 +139,13 @@ def _conditions(settings: Settings, level: str) -> dict[str, str]:
 
 
 def away(cls: type[Algorithm], settings: Settings, level: str) -> str:
-    """Return a text on the paper's conditions (`Algorithm.home`) that settings and level do not meet, or "" if they meet all."""
+    """Return a text on the paper's conditions (`Algorithm.home`) that settings and level do not meet; "" if there are none."""
     conditions = _conditions(settings, level)
     return "; ".join(reason for key, reason in cls.home.items() if key not in conditions)
 
 
 def outside(cls: type[Algorithm], settings: Settings) -> str:
-    """Return a text on the settings that differ from the paper's assumptions (`Algorithm.requires`), or "" if none differ."""
+    """Return a text on the settings that differ from the paper's assumptions (`Algorithm.requires`); "" if there are none."""
     reasons = []
     for key, (assumed, reason) in cls.requires.items():
         if (value := getattr(settings, key)) != assumed:

@@ -33,7 +33,7 @@ SCORES: dict[str, Scores] = {"accuracy": classification, "mse": regression}
 
 
 def macro_f1(logits: Array, y: Array) -> float:
-    """Return the mean of F1 = 2 TP / (2 TP + FP + FN) over all labels that are true or predicted; logits (N, C), y (N,)."""
+    """Return the mean F1 = 2 TP / (2 TP + FP + FN) over all true or predicted labels. `logits` are (N, C), `y` (N,)."""
     return float(metrics.f1_score(y, logits.argmax(1), average="macro", zero_division=0.0))
 
 
@@ -46,8 +46,8 @@ def balanced_accuracy(logits: Array, y: Array) -> float:
 def auc(logits: Array, y: Array) -> float:
     """Return the mean area under the ROC curve of each label in `y` against the rest; NaN if there is only one label.
 
-    The area of label c is P(p_c(a) > p_c(b)) + P(p_c(a) = p_c(b)) / 2, where p = softmax(logits), a is a random sample of
-    label c, and b a random sample of another label.
+    The area of label c is P(p_c(a) > p_c(b)) + P(p_c(a) = p_c(b)) / 2, where p = softmax(logits). Here a is a random sample
+    of label c, and b a random sample of another label.
     """
     labels, p = np.unique(y), special.softmax(logits, axis=1)
     if len(labels) == 1:
