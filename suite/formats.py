@@ -13,7 +13,7 @@ class FormatError(UserError):
 
 
 def check_format(what: str, written: object, instead: str = "") -> None:
-    """Raise `FormatError` unless `written`, the format number in a file or run, is `FORMAT`. The message begins with `what`."""
+    """Raise `FormatError` unless the format number `written` is `FORMAT`. The message names `what` and advises `instead`."""
     if written == FORMAT:
         return
     by, reader = "suite 0.2.0", "0.2.0 (commit 4018725)"

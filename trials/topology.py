@@ -84,8 +84,8 @@ class FromFile:
     path: str
 
     def matrix(self, n: int, seed: int) -> Array:
-        """Return the file's matrix. Raise `UserError` unless it can be read, has the shape (n, n), and is symmetric and
-        doubly stochastic, with all eigenvalues but the first below 1 in absolute value (DeFed: lambda < 1).
+        """Return the file's mixing matrix. Raise `UserError` unless it is readable, (n, n), symmetric and doubly stochastic.
+        All eigenvalues but the first must be below 1 in absolute value, too (DeFed: lambda < 1).
         """
         where, path = f"topology file:{self.path}", Path(self.path).expanduser()
         try:

@@ -28,7 +28,7 @@ UNUSED = re.compile(
 
 
 def files(charts: Iterable[Chart], forms: Iterable[str] = FORMS) -> dict[str, bytes]:
-    """Return the charts drawn in each of these forms (`svg`, `png`, `pdf`), as content by file name."""
+    """Draw charts in these forms (`svg`, `png`, `pdf`), and return each file's content by file name."""
     wanted, content = list(forms), dict[str, bytes]()
     for chart in charts if wanted else ():
         text = svg(chart.spec)
@@ -37,7 +37,7 @@ def files(charts: Iterable[Chart], forms: Iterable[str] = FORMS) -> dict[str, by
 
 
 def svg(spec: Spec) -> str:
-    """Return the chart of a specification as SVG text, without the parts that appear only under the pointer."""
+    """Draw a Vega-Lite specification as SVG text, without the parts that appear only under the pointer."""
     text = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
     # Vega numbers clip paths on from chart to chart; numbered anew, a chart's file is the same in any order.
     for i, name in enumerate(dict.fromkeys(re.findall(r"clip\d+", text))):
@@ -47,7 +47,7 @@ def svg(spec: Spec) -> str:
 
 
 def drawn(text: str, form: str) -> bytes:
-    """Return the content of an `svg`, `png` or `pdf` file with the drawing in an SVG text. The file also names this project."""
+    """Return an SVG text as the content of an `svg`, `png` or `pdf` file. PNG and PDF files also name this project."""
     if form == "svg":
         return text.encode()
     if form == "pdf":
@@ -59,8 +59,8 @@ def drawn(text: str, form: str) -> bytes:
 
 
 def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
-    """Return each chart as a page needs it: name, title, description, specification (`spec`) and an SVG picture (`still`).
-    The picture is shown until the page's script has drawn the specification, or always if no script runs.
+    """Return each chart's name, title, description (`alt`), specification (`spec`) and SVG picture (`still`) for a page. The
+    page shows the picture until its script has drawn the specification, or always if no script runs.
     """
     content = []
     for chart in charts:
@@ -80,7 +80,7 @@ def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
 
 
 def _themed(text: str) -> str:
-    """Return a drawing or specification with its colours of text, grids and background replaced by the page's CSS variables."""
+    """Replace the colours of text, grids and background by CSS variables of the page, in a drawing or specification."""
     for colour, name in ((INK, "ink"), (FAINT, "faint"), (PAPER, "paper")):
         text = text.replace(colour, f"var(--{name})")
     return text

@@ -76,11 +76,11 @@ class Metric:
 
     @property
     def kind(self) -> MetricKind:
-        """The metric's unit, tolerances and recorded key."""
+        """The metric's kind, which has its unit, tolerances and recorded key."""
         return KINDS[self.name]
 
     def tolerance(self, printed: float) -> float:
-        """Return the largest difference from the printed number at which a measured mean still counts as equal to it."""
+        """Return the largest difference at which a measured mean still agrees with the number `printed`."""
         return max(self.kind.points, self.kind.share * abs(printed))
 
 
@@ -99,7 +99,7 @@ def metric(text: str) -> Metric:
 
 
 def metric_or_none(text: str) -> Metric | None:
-    """Parse a metric; return None where `metric` raises, as for metrics that the suite does not measure."""
+    """Parse a metric, or return None if the text is malformed or the metric unknown."""
     try:
         return metric(text)
     except UserError:
@@ -115,8 +115,8 @@ class ClaimRun:
     diverged: bool = False
 
     def at(self, key: str, round_index: int | None) -> float:
-        """Return a recorded value at a round (None: at the last evaluation); NaN if it was not recorded. If the run diverged
-        before that round, accuracies are the untrained model's and all other metrics are infinite.
+        """Return a recorded value at a round (None: the last evaluation), or NaN if it was not recorded. If the run diverged
+        earlier, return the untrained model's accuracy, and infinity for other metrics.
         """
         if self.diverged and (round_index is None or round_index > self.history[-1]["round"]):
             accuracy = key.endswith("accuracy")
@@ -130,7 +130,7 @@ Runs = Mapping[str, Mapping[int, ClaimRun]]
 
 
 def measured(wanted: Metric, method: str, runs: Runs) -> dict[int, float]:
-    """Return a metric's values by seed for a method, or for the difference "A - B" of two; seeds without a value are left out."""
+    """Return a metric's values by seed for a method, or for a difference of two, "A - B". Leave out seeds without a value."""
     method, _, other = method.partition(" - ")
     theirs = measured(wanted, other, runs) if other else {}
     values: dict[int, float] = {}
@@ -195,7 +195,7 @@ class Measured(BaseModel):
 
 
 def summary(values: Seeds, wanted: Metric, rounds: int) -> Measured:
-    """Return the mean of a metric over seeds with its interval, for runs of `rounds` rounds. If `values` is empty, the result is empty."""
+    """Return the mean and 95 % interval of a metric over seeds, for runs of `rounds` rounds. Both are None without values."""
     if not values:
         return Measured()
     finite = [*filter(math.isfinite, values.values())]
@@ -222,7 +222,7 @@ class Printed:
         return f"{self.relation} {self.value:g}".removeprefix("= ")
 
     def less(self, other: "Printed") -> float:
-        """Return this number minus the other one. A target never reached counts as infinity, and infinity minus infinity as 0."""
+        """Return this number minus `other`. "Never reached" counts as infinity, and two infinities have difference 0."""
         left, right = (math.inf if p.value is None else p.value for p in (self, other))
         return 0.0 if left == right else left - right
 
@@ -248,7 +248,7 @@ NOTHING = Verdict(NOT_RUN, "nothing was measured")
 
 
 def agreeing(relation: str, bound: float, tolerance: float) -> tuple[float, float]:
-    """Return the least and the largest mean that satisfy a `relation` such as "<" to `bound`; "=" and "~" allow a gap of `tolerance`."""
+    """Return the smallest and largest mean that satisfy a `relation` such as "<" to `bound`. "=" and "~" allow `tolerance`."""
     ends = {
         "<": (-math.inf, math.nextafter(bound, -math.inf)),
         "<=": (-math.inf, bound),
@@ -261,7 +261,7 @@ def agreeing(relation: str, bound: float, tolerance: float) -> tuple[float, floa
 def of_sample(
     agrees: tuple[float, float], values: Sequence[float], at_least: bool = False
 ) -> Verdict:
-    """Return the verdict on whether the values' mean lies in the range `agrees`; with `at_least` some values are lower bounds."""
+    """Judge whether the mean of `values` lies in the range `agrees`. With `at_least`, some values are lower bounds."""
     (least, most), (low, high) = agrees, interval(values)
     if low is None or high is None:
         return Verdict(NOISY, "one seed")
@@ -288,9 +288,9 @@ whether the printed order holds for all others.
 def order_of(
     method: str, numbers: Mapping[str, Printed], values: Mapping[str, Seeds], rounds: int
 ) -> Order:
-    """Return the methods whose measured order relative to `method` is the reverse of the printed one, and whether all orders
-    are as printed. Methods whose printed numbers are equal or bounds are not compared. A measured order is the sign of the
-    mean difference over seeds. It counts only if 0 is outside the difference's 95 % interval, corrected for all comparisons.
+    """Compare `method` with each other method. Return the methods for which the measured order reverses the printed one, and
+    whether all orders are as printed. Skip pairs with equal printed numbers or with bounds. A measured order is the sign of
+    the mean difference over seeds. It counts if the 95 % interval, corrected for all comparisons, leaves out 0.
     """
     mine = numbers[method]
     others = [
@@ -315,9 +315,9 @@ def order_of(
 
 
 def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order) -> Verdict:
-    """Return the verdict on a printed number (`claim`), from measured values by seed in runs of `rounds` rounds. `order`, from
-    `order_of`, compares the method with others. A reversed order fails the claim. If all orders are as printed, a wrong
-    number only lowers the verdict to "direction only".
+    """Judge a printed number (`claim`) by measured values of runs with `rounds` rounds. `order`, from `order_of`, compares
+    the method with others. A reversed order fails the claim. If all orders are as printed, a wrong number only lowers the
+    verdict to "direction only".
     """
     reversed_to, as_printed = order
     if not values:
@@ -343,7 +343,7 @@ def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Ord
 
 
 def counted(value: float, rounds: int) -> float:
-    """Return the value, or `rounds` + 1 if it is infinite, as for a run that never reached its target."""
+    """Return the value, or `rounds` + 1 if the value is infinite, such as the time to a target that was never reached."""
     return value if math.isfinite(value) else rounds + 1.0
 
 
@@ -356,9 +356,9 @@ def compare(
     times: float = 1.0,
     by: float = 0.0,
 ) -> tuple[Verdict, Measured]:
-    """Return the verdict on a claim such as `left - times * right < by`, and the mean of this difference, from pairs of runs
-    with the same seed. `relation` is the sign in the claim. If every run of one side diverged (at least two) and no run of the
-    other side, the side that diverged is the worse one.
+    """Judge a claim such as `left - times * right < by`, and return the verdict and the mean difference. Runs are paired by
+    seed, and `relation` is the claim's sign. If only one side diverged, in all of at least two runs, that side is the worse
+    one.
     """
     lost, gaps, subtracted = list[tuple[bool, bool]](), dict[int, float](), list[float]()
     for seed in filter(right.__contains__, left):

@@ -47,15 +47,15 @@ class ShownBoard(Leaderboard):
 
     @classmethod
     def of(cls, board: Leaderboard) -> "ShownBoard":
-        """Return the leaderboard as one that notebooks display."""
+        """Return a copy of a leaderboard that notebooks display as tables."""
         return cls(**vars(board))
 
     def _repr_html_(self) -> str:
         return board_html(self)
 
     def plot(self, *kinds: str) -> Plot:
-        """Return the charts of these kinds (default: all): intervals of scores (`dots`), and average `ranks`. Charts of curves are
-        only in a sweep's own `plot`.
+        """Return the charts of these kinds (default: both): `dots` shows scores with intervals, `ranks` shows average ranks.
+        For charts of curves, call a sweep's `plot`.
         """
         return board_plot(ReportData(self), kinds)
 
@@ -66,7 +66,7 @@ def html(blocks: Sequence[Block]) -> str:
 
 
 def board_html(board: Leaderboard) -> str:
-    """Return the tables of a leaderboard, as in a report, as HTML for a notebook."""
+    """Return a leaderboard's tables as HTML for a notebook, as a report shows them."""
     data = ReportData(as_shown(board, board))
     # Without links, since MLflow's pages may not be served.
     blocks: list[Block] = [*tables(data, look_of(data), linked=False), *interim_tables(data.board)]
@@ -86,7 +86,7 @@ def board_plot(data: ReportData, kinds: Sequence[str] = ()) -> Plot:
 
 
 def run_plot(name: str, history: Sequence[dict[str, float]], metric: str) -> Plot:
-    """Return a chart of a run's validation and test scores against rounds, from the run's history of evaluations."""
+    """Return a chart of a run's validation and test scores by round, from its evaluations `history`."""
     traces = []
     for part in ("val", "test"):
         if f"{part}_{metric}" in history[-1]:

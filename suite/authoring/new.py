@@ -13,7 +13,7 @@ from trials.common.errors import UserError
 
 
 def new_algorithm(name: str, folder: Path) -> tuple[str, Path, Path]:
-    """Write `name.py` and its test. Return the class's name and both paths. Raise `UserError` for a bad or taken name or an existing file."""
+    """Write a new algorithm and its test, and return the class's name and both paths. Raise `UserError` for a bad or taken name."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
         raise UserError(f"name {name!r}: must be letters, digits and _, a letter first: SlowMo")
     stem = name.lower()

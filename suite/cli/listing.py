@@ -74,7 +74,7 @@ def describe(
 ) -> None:
     """Partition a data set as a run does, and summarise the clients' samples.
 
-    --set takes the settings of a run: clients, partition_seed, data_seed, val_fraction. Each is an option, too:
+    --set takes the settings of a run: clients, partition_seed, data_seed, val_fraction. Each setting is also an option:
     --clients 10. The .npz file has the sample indices of each client, for other programs.
     """
     from suite.partition_statistics import described, partitioned
@@ -110,7 +110,7 @@ def prepare(
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Download data sets and check their files. Without names, show which data sets are here."""
+    """Download data sets and check their files. Without names, show which data sets are on this machine."""
     from trials import datasets
 
     for text in names:
@@ -164,8 +164,8 @@ def check(
 ) -> None:
     """Check your own algorithm, model, data set or other plug-in.
 
-    An algorithm trains three models for two rounds. Each execution must give the same weights, and the bytes that
-    the algorithm counts must be right. --set takes hyperparameters and settings. Exit code 1 if something is wrong.
+    An algorithm trains three models for two rounds. All settings of `execution` must give the same weights, and the algorithm
+    must count bytes correctly. --set takes hyperparameters and settings. Exit code 1 if something is wrong.
     """
     say(f"reading {file}")  # before imports that take seconds
     from suite.testing.parts import findings

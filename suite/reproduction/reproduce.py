@@ -51,9 +51,9 @@ def reproduce(
     resources: Any,
     command: str,
 ) -> Reproduction:
-    """Do the missing runs of `PAPER[/TABLE[/ROW]]`, and return verdicts on all numbers and statements that are printed there. Each
-    combination of searched values runs with `seeds` seeds for at most `rounds` rounds. `other` replaces values that the
-    paper leaves open. Raises `UserError` for an unknown path or an impossible value, before any run starts.
+    """Do the missing runs of `PAPER[/TABLE[/ROW]]`, and judge all numbers and statements that are printed there. Each
+    combination of searched values runs with `seeds` seeds for at most `rounds` rounds. `other` replaces values that the paper
+    leaves open. Raise `UserError` for an unknown path or an impossible value before any run starts.
     """
     planned = list(plans(path, seeds, rounds, data_root, other))
     paper = read_paper(planned[0][0][0])
@@ -86,8 +86,8 @@ def plans(
     data_root: str | None,
     other: Mapping[str, Any],
 ) -> Iterator[tuple[tuple[str, str, str], Plan | None, str]]:
-    """Yield ((paper, table, row), plan, reason) for each row of `PAPER[/TABLE[/ROW]]`, or of all shipped papers for None.
-    If the row is never run or its data are not on disk, the plan is None and the reason says why.
+    """Yield ((paper, table, row), plan, reason) for each row of `PAPER[/TABLE[/ROW]]` (None: of all shipped papers). The plan
+    is None if the row is never run or its data are not on disk. The reason says why.
     """
     places = selected(path)
     experiments = [experiment(read_paper(place[0]), *place) for place in places]
@@ -106,7 +106,7 @@ def plans(
 
 
 def plan_of(paper: Paper, row: Experiment, seeds: int, most_rounds: int | None = None) -> Plan:
-    """Return the plan of a row. Runs are evaluated after every round if a metric needs that, otherwise only at the end."""
+    """Plan the runs for a row of a paper's table. Evaluate them after each round if a metric needs that, else at the end."""
     table = paper.tables[row.table]
     names = [*table.rows[row.row].numbers, *(c.metric for c in table.claims if c.metric)]
     metrics = [*filter(None, map(metric_or_none, names))]
@@ -132,7 +132,7 @@ def plan_of(paper: Paper, row: Experiment, seeds: int, most_rounds: int | None =
 def listing(
     path: str | None, seeds: int = SEEDS, data_root: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield a dict for each table of `PAPER[/TABLE[/ROW]]`: its source, counts of rows and runs, and reasons why rows cannot run."""
+    """Yield a dict for each table of `PAPER[/TABLE[/ROW]]`: source, counts of rows and runs, and why some rows cannot run."""
     planned = plans(path, seeds, None, data_root, {})
     for (name, table), group in groupby(planned, key=lambda row: row[0][:2]):
         content, rows = read_paper(name).tables[table], list(group)
@@ -195,9 +195,9 @@ def _row(
 def _best_of(
     plan: Plan, method: str, done: Mapping[str, Done]
 ) -> tuple[int, dict[int, ClaimRun]] | None:
-    """Return the number of a method's best variant, and that variant's ended runs by seed, or None if no run of the method
-    has ended. The best variant has the best mean of the row's first metric. A run counts as diverged if its test loss is
-    not finite, since reproductions have no validation data.
+    """Return the number of a method's best hyperparameter variant, and its ended runs by seed. Return None if no run has
+    ended. The best variant has the best mean of the row's first metric. A run with a test loss that is not finite counts as
+    diverged.
     """
     variants: dict[int, dict[int, ClaimRun]] = {}
     for (owner, number, seed), job in plan.jobs.items():
@@ -221,7 +221,7 @@ def _best_of(
 def _settings(
     methods: Mapping[str, Configured], best: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the stated and chosen values, then the best of the searched ones. A value that all methods share is listed once."""
+    """Return the methods' stated and chosen values, then the best searched ones. List a value once if all methods share it."""
     settings = []
     for key in dict.fromkeys(chain.from_iterable(c.decisions for c in methods.values())):
         decisions = {m: c.decisions[key] for m, c in methods.items() if key in c.decisions}

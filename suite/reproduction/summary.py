@@ -24,7 +24,7 @@ Address = tuple[str, ...]
 
 
 def read_documents(folder: Path) -> dict[str, Reproduction]:
-    """Return a folder's documents of `suite reproduce --output` by file name; raise `UserError` if none is there or one is
+    """Read a folder's documents of `suite reproduce --output`, by file name. Raise `UserError` if there are none or one is
     damaged.
     """
     documents = {}
@@ -41,9 +41,9 @@ def read_documents(folder: Path) -> dict[str, Reproduction]:
 
 
 def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
-    """Return the summaries of all shipped papers, or of one (its name or YAML file), from the documents in a folder. If
-    several documents judge a number or statement, prefer one without `--set`, then one with all rounds of the paper, then
-    the one with most seeds. Raise `UserError` if the folder has no documents or a damaged one.
+    """Summarise all shipped papers, or the paper `path` (a name or YAML file), from a folder's documents. Several documents
+    may judge the same number. Then prefer those without `--set`, then those with all rounds of the paper, then the one with
+    the most seeds. Raise `UserError` if the folder has no documents or a damaged one.
     """
     written, summaries = read_documents(folder), []
     for name in [path] if path else paper_names():
@@ -73,8 +73,8 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
 def _entries(
     paper: Paper, table: str, row: str, judged: Mapping[Address, tuple[Judged, JudgedRow]]
 ) -> Iterator[JudgedEntry]:
-    """Yield the numbers and statements of a row with their verdicts. Leave out those that another row has for the same experiment,
-    unless this row was run with chosen settings.
+    """Yield a row's printed numbers and statements, with their verdicts. Leave out those that an equal experiment in another
+    row has, too, unless this row was judged with chosen settings.
     """
     content, at = paper.tables[table], paper.tables[table].rows[row]
     same, never = paper.same(at), paper.reason_not_run(table, row)
@@ -108,7 +108,7 @@ def _entries(
 
 
 def _facts(table: PaperTable, row: TableRow) -> dict[Address, Any]:
-    """Return a row's numbers by (metric, method), and for each of its statements why no run can judge it ("" if a run can)."""
+    """Return a row's numbers by (metric, method). For each statement return why no run can judge it, or "" if a run can."""
     facts: dict[Address, Any] = {}
     for name, column in row.numbers.items():
         for method, number in column.items():

@@ -85,8 +85,8 @@ class Query:
 
 
 def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
-    """Return the leaderboard of the final runs that `query` selects (None: all), and provisional ranks for unfinished scenarios.
-    Raise `UserError` if there is neither, or the metric was not recorded.
+    """Return the leaderboard of the final runs that `query` selects (None: all). Also rank unfinished scenarios
+    provisionally. Raise `UserError` if there is nothing to rank, or the metric was not recorded.
     """
     query = query or Query()
     entries, finals = query.rows(tables.entries), query.rows(tables.finals)
@@ -130,7 +130,7 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
 
 
 def _note(tables: Tables, entry: Any) -> str:
-    """Return a sentence that says why an entry has no row."""
+    """Return a sentence that says why an entry has no row in the leaderboard."""
     finals = tables.finals
     runs = finals[(finals["sweep"] == entry.sweep) & (finals["entry_id"] == entry.entry_id)]
     if runs.empty:
@@ -143,7 +143,7 @@ def _note(tables: Tables, entry: Any) -> str:
 
 
 def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
-    """Return the leaderboard of these final runs, with an audit in each row."""
+    """Return the leaderboard of the final runs. Each row has an audit, which tells whether the search was fair."""
     import pandas as pd
 
     targets, margins = set[Any](), set[Any]()
@@ -180,7 +180,7 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
 
 
 def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
-    """Return a final run's row with the columns that leaderboards compare, such as the costs until the target was reached."""
+    """Return a final run's row with further columns for leaderboards: score, curve, and costs to reach the target."""
     task, settings = run["metric"], json.loads(run["settings"])
     named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
     end = {"worst_clients": "worst10", "client_spread": "spread"}.get(query.metric, query.metric)
@@ -210,8 +210,8 @@ def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
 
 
 def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> tuple[float, Curve]:
-    """Return a run's score, and its curve as pairs of cost and value. The curve is empty if runs are compared at equal rounds. A
-    `lost` run (diverged, or not finite) has the untrained model's score and no curve. Raise `UserError` for an unrecorded metric.
+    """Return a run's score in the metric `name`, and its curve of (cost, value) pairs. Comparisons at equal rounds get no
+    curve. A `lost` run has the untrained model's score and no curve. Raise `UserError` for an unrecorded metric.
     """
     columns = {name, *COSTS[query.at]}
     evaluations = [entry for entry in history if columns & entry.keys()]
@@ -235,7 +235,7 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
 
 
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
-    """Return the provisional ranks of entries in unfinished scenarios, by best validation score. Reference algorithms get no rank."""
+    """Rank entries of unfinished scenarios by their best validation score so far. Reference algorithms get no rank."""
     groups = defaultdict[Ongoing, list[tuple[float, Standing]]](list)
     for row in each(entries):
         study, sign = tables.facts[row.sweep].study, TASKS[row.metric].sign
@@ -265,7 +265,7 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
 
 
 def _audit(trials: pd.DataFrame, finals: pd.DataFrame) -> Audit:
-    """Return the audit of an entry's searches from their search trials and their final runs."""
+    """Return an entry's audit, which tells from trials and final runs whether its searches were fair."""
     entry, audits = finals["facts"].iloc[0], []
     for replicate, tried in trials[trials["kind"] == "search"].groupby("replicate"):
         runs = finals[finals["replicate"] == replicate]

@@ -35,15 +35,15 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def shared_draw(number: int, scenario: Sequence[str], seeds: Sequence[int]) -> float:
-    """Return where the k-th random learning rate (k = `number`) lies in its range, from 0 to 1: frac(u_0 + k / golden ratio).
-    `scenario` and `seeds` (the study's seed and the integers of the replicate) determine u_0.
+    """Return the position of random learning rate `number` in its range, as a share from 0 to 1. For number k the share is
+    frac(u_0 + k / golden ratio). `scenario` and `seeds` (of study and replicate) determine u_0.
     """
     first = randomness.uniform("opening", zlib.crc32("|".join(scenario).encode()), *seeds)[0]
     return float((first + number * GOLDEN) % 1)
 
 
 def random_startup(sampler: Sampler, lag: int) -> float:
-    """Return how many of a search's first trials the sampler draws uniformly: inf for random search, 0 for a grid or line."""
+    """Return how many trials at the start of a search are drawn uniformly: inf for random search, 0 for grid and line search."""
     first = first_modelled(sampler, lag) or math.inf
     return first - 1 if sampler.uniform else 0
 
@@ -94,7 +94,7 @@ class EntrySearch:
         self._chosen: tuple[list[int], int | None] | None = None
 
     def _first(self) -> Iterator[InitialConfiguration]:
-        """Yield the default configuration and, in scenarios with the study's first level, the published ones."""
+        """Yield the default configuration, then the published ones if the scenario has the study's first heterogeneity level."""
         space = self.entry.space
         yield InitialConfiguration("default", space.default(self.entry.implied))
         first_level = heterogeneity.parse(self.study.heterogeneity[0]).name
@@ -103,14 +103,14 @@ class EntrySearch:
                 yield InitialConfiguration("published", space.default(stated.params))
 
     def _add(self, starts: Iterable[InitialConfiguration]) -> None:
-        """Append configurations to `starts`, without repeating any."""
+        """Append configurations to `self.starts`, and skip those that are already there."""
         for start in starts:
             if start.params not in (other.params for other in self.starts):
                 self.starts.append(start)
 
     def _configuration(self, index: int) -> InitialConfiguration:
-        """Return configuration `index`: one of `starts`, the next one of the line search, or the sampler's suggestion. A
-        random suggestion has the learning rate that all algorithms of the scenario share.
+        """Return configuration number `index`: one of `starts`, the line search's next one, or the sampler's suggestion.
+        Random learning rates are drawn alike for all algorithms of the scenario.
         """
         if index < len(self.starts):
             self.proposer.add(index, self.starts[index].params)
@@ -125,7 +125,7 @@ class EntrySearch:
         return InitialConfiguration("sampled", self.proposer.suggest(index, opening))
 
     def _of_line(self, params: dict[str, Any]) -> InitialConfiguration:
-        """Return a configuration of the line search. Its origin is "warm" if a warm start has the same values except learning rates."""
+        """Return `params` as a configuration. Its origin is "warm" if a warm start has the same values, learning rates aside."""
         assert self.line is not None
         others = self.line.others
         for setting in self._settings:
@@ -141,12 +141,12 @@ class EntrySearch:
 
     @property
     def name(self) -> str:
-        """The search's id: that of the entry, and the name of the replicate if it is not the first."""
+        """The search's id: the entry's id, then the replicate's name unless it is the first replicate."""
         return "-".join(filter(None, (self.entry.id, self.replicate.name)))
 
     @property
     def searching(self) -> bool:
-        """Whether search trials are still running or to be started."""
+        """Whether search trials are still running or yet to start."""
         return len(self.requests) < self.budget or self.open > 0
 
     @property
@@ -157,13 +157,13 @@ class EntrySearch:
 
     @property
     def planned(self) -> int:
-        """The number of search trials, confirming runs and final runs that the search will have in all."""
+        """The total number of search trials, confirming runs and final runs of the search."""
         confirms = min(self._finalists, self.budget) * self._confirm_seeds
         return self.budget + confirms + self.study.seeds
 
     @property
     def modelled(self) -> int:
-        """The largest number of search trials whose configurations can depend on earlier results."""
+        """The largest number of search trials that can depend on earlier results."""
         if self.line is not None:
             return max(0, self.budget - len(self.starts))
         first = first_modelled(self.sampler, self.lag)
@@ -179,7 +179,7 @@ class EntrySearch:
         self.budget = min(self.budget, budget)
 
     def next(self) -> TrialRequest | None:
-        """Return the next run, or None if it depends on missing results, or all runs were requested."""
+        """Return the next run, or None if it must wait for results or all runs were requested."""
         index = len(self.requests)
         if index < self.budget:
             # After its opening, each step of a line needs the results of all earlier trials.
@@ -206,13 +206,13 @@ class EntrySearch:
         return None
 
     def end(self, trial_id: str, end: ValidationResult) -> None:
-        """Store the result of a run. The sampler gets it later, in the order of trial numbers."""
+        """Store the result of a run. The sampler gets results later, in the order of trial numbers."""
         self.ends[trial_id] = end
         self._chosen = None
 
     def replay(self, requests: Iterable[TrialRequest]) -> None:
-        """Restore the search from the requests of a journal, whose results are in `ends` already. The sampler gets these results in
-        the order of trial numbers, up to the first trial without a result.
+        """Restore the search from a journal's `requests`. The results must be in `ends` already. The sampler gets them in the
+        order of trial numbers, up to the first trial without a result.
         """
         for request in requests:
             if request.kind in REPEATS:
@@ -224,8 +224,8 @@ class EntrySearch:
             self.proposer.add(index, request.params)
 
     def forget(self, request: TrialRequest) -> bool:
-        """Drop an unfinished confirming or final run that is no longer due, since the extended sweep searches again or has
-        another winner. Return whether the run was dropped.
+        """Drop a confirming or final run that is not needed any more, and return whether the run was dropped. An extended
+        sweep may search again, or have another winner.
         """
         if request.kind not in REPEATS or (not self.searching and request in self._due()):
             return False
@@ -234,25 +234,25 @@ class EntrySearch:
 
     @property
     def best(self) -> TrialRequest | None:
-        """The search trial with the winning configuration, or None while no trial has finished or diverged."""
+        """The search trial with the winning configuration, or None if no trial can be ranked yet."""
         _, chosen = self._choose()
         return None if chosen is None else self.requests[chosen]
 
     @property
     def current_finals(self) -> list[TrialRequest]:
-        """The final runs of the best configuration, requested or not yet."""
+        """The final runs of the best configuration, whether they were requested or not."""
         best, seeds = self.best, range(self.study.seeds)
         return [self._repeat(TrialKind.FINAL, best, i, 1 + i) for i in seeds] if best else []
 
     def results(self, index: int) -> list[ValidationResult]:
-        """Return the results of configuration `index` so far: of its search trial and of its confirming runs."""
+        """Return the results so far of configuration `index`, from its search trial and its confirming runs."""
         numbers = range(self._confirm_seeds)
         confirms = [self._trial_id(TrialKind.CONFIRM, index, number) for number in numbers]
         ids = [self.requests[index].trial_id, *confirms]
         return [self.ends[trial_id] for trial_id in ids if trial_id in self.ends]
 
     def _due(self) -> list[TrialRequest]:
-        """Return the confirming runs and, once all of these have ended, also the final runs."""
+        """Return the confirming runs. Once all confirming runs have ended, return the final runs, too."""
         finalists = [self.requests[index] for index in self._choose()[0]]
         confirms = [
             self._repeat(TrialKind.CONFIRM, finalist, number, CONFIRM_SEEDS + number)
@@ -262,8 +262,8 @@ class EntrySearch:
         return confirms + self.current_finals if confirmed else confirms
 
     def _choose(self) -> tuple[list[int], int | None]:
-        """Return the numbers of the best search trials, and that of the winner, or None while no trial can be ranked. The
-        winner ranks best by its search trial and its confirming runs together.
+        """Return the indices of the best search trials, and the winner's index. The winner is the best of these trials if
+        confirming runs are counted, too. The winner's index is None while no trial can be ranked.
         """
         if self._chosen is None:
             ends = [self.ends.get(request.trial_id) for request in self.requests]
@@ -274,8 +274,8 @@ class EntrySearch:
         return self._chosen
 
     def _ranked(self, results: dict[int, list[ValidationResult]]) -> list[int]:
-        """Return the numbers of configurations whose runs all finished or diverged, best first. Those that diverged come
-        last. The others are sorted by their largest excess over a constraint, then by mean score.
+        """Return the indices of configurations whose runs all finished or diverged, best first. Diverged configurations come
+        last. The others are sorted by the largest excess over a constraint, then by mean score.
         """
         keys: list[tuple[bool, float, float, int]] = []
         for index, ends in results.items():
@@ -291,13 +291,13 @@ class EntrySearch:
         return [index for *_, index in sorted(keys)]
 
     def _value(self, end: ValidationResult) -> float:
-        """Return the validation score of a run, or the worst score of the task if it diverged."""
+        """Return a run's validation score, or the task's worst score if the run diverged or has none."""
         if end.status == Status.DIVERGED or end.value is None:
             return self.entry.task.worst
         return end.value
 
     def _tell(self, last: int) -> bool:
-        """Give the sampler the results of trials up to number `last`, in order. Return False at the first that has not ended."""
+        """Give the sampler the results of trials up to number `last`, in order. Stop and return False at an unfinished trial."""
         while self._told <= last:
             end = self.ends.get(self.requests[self._told].trial_id)
             if end is None:
@@ -312,7 +312,7 @@ class EntrySearch:
     def _repeat(
         self, kind: TrialKind, searched: TrialRequest, number: int, seed: int
     ) -> TrialRequest:
-        """Return the run that repeats the trial `searched`, with a run seed that is larger by `seed`."""
+        """Return run `number` of this kind, which repeats the trial `searched` with `seed` added to the run seed."""
         return replace(
             searched,
             trial_id=self._trial_id(kind, searched.index, number),

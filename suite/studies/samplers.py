@@ -53,7 +53,7 @@ class Sampler:
 
 
 def _tpe(seed: int, multivariate: bool = True) -> "BaseSampler":
-    """Return TPE. The multivariate form models those hyperparameters jointly that occur in the same configurations."""
+    """Return Optuna's TPE sampler. If `multivariate`, it models hyperparameters of the same configurations together."""
     return samplers.TPESampler(
         seed=seed,
         n_startup_trials=STARTUP,
@@ -65,7 +65,7 @@ def _tpe(seed: int, multivariate: bool = True) -> "BaseSampler":
 
 
 def _gp(seed: int) -> "BaseSampler":
-    """Return a Gaussian process, with TPE for conditional hyperparameters."""
+    """Return Optuna's Gaussian process sampler, which draws conditional hyperparameters by TPE."""
     return samplers.GPSampler(
         seed=seed,
         n_startup_trials=STARTUP,
@@ -113,13 +113,13 @@ OWN_SUMMARY = "any sampler of Optuna's that a function of a seed returns"
 
 
 def full_name(name: str) -> str:
-    """Return a sampler's name. If it contains the path of a file, make the path absolute, without running the file's code."""
+    """Return a sampler's name, with the path of a user's file made absolute. The file is not run."""
     path, _, function = name.rpartition(":")
     return f"{resolved(path, 'sampler file')}:{function}" if path.endswith(".py") else name
 
 
 def find_sampler(name: str) -> Sampler:
-    """Return the sampler of this name in `SAMPLERS`, or of a function `FILE.py:make`. Raise `UserError` if there is none."""
+    """Return a built-in sampler by name, or a user's sampler by `FILE.py:make`. Raise `UserError` if the sampler does not exist."""
     if name in SAMPLERS:
         return SAMPLERS[name]
     path, _, function = full_name(name).rpartition(":")
@@ -136,16 +136,16 @@ def find_sampler(name: str) -> Sampler:
 
 
 def first_modelled(sampler: Sampler, lag: int) -> int | None:
-    """Return the number, from 1, of the first trial that earlier results can shape, or None for a sampler that never learns.
+    """Return the number (from 1) of the first trial that can depend on earlier results (None: no trial).
 
-    Trial n is suggested from the results of trials 1 to n - lag. The number assumes that no trial fails.
+    The sampler gets the results of trials 1 to n - lag before it suggests trial n. This assumes that no trial fails.
     """
     return None if sampler.startup is None else lag + sampler.startup
 
 
 def searched_by(name: str, trials: int, lag: int) -> str:
-    """Return how a search finds configurations, such as `tpe (models from trial 9 on; budget 20)`. A search that ends before its
-    sampler learns from results is random search. For a person's own sampler return `FILE.py:make`, without running code.
+    """Return how a search finds configurations, such as `tpe (models from trial 9 on; budget 20)`. Call the search random if
+    it ends before the sampler learns. For a user's sampler return `FILE.py:make`, without running its code.
     """
     if name not in SAMPLERS:
         return name.rpartition("/")[2]

@@ -51,7 +51,7 @@ class RangeSpec(Written):
         return self
 
     def over(self, base: Range) -> Range:
-        """Return `base` with the choices or bounds that this specification sets. Raise `UserError` when the result is not a valid range."""
+        """Return the range `base` with this specification's choices or bounds. Raise `UserError` if the result is invalid."""
         if self.choices is not None:
             choices = tuple(base.check("a choice", value) for value in self.choices)
             return Range("choice", choices=choices, when=base.when, under=base.under)
@@ -89,7 +89,7 @@ class SpaceFile(Written):
 
 
 def space_file(algorithm: str) -> SpaceFile:
-    """Return the content of an algorithm's file in search_spaces. For an algorithm of a third party it is empty."""
+    """Return the content of `search_spaces/<algorithm>.yaml`, or an empty `SpaceFile` if that file does not exist."""
     path = files("search_spaces").joinpath(f"{algorithm}.yaml")
     if "/" in algorithm or not path.is_file():
         return SpaceFile()
@@ -114,9 +114,9 @@ class Space:
         search: Mapping[str, RangeSpec],
         costs: Collection[str] = (),
     ) -> "Space":
-        """Return the algorithm's space with the ranges of `search`. A key such as `lr` is for all algorithms, `batch_size` for
-        a setting, and `fedprox.mu` for one algorithm, where it goes before `mu`. `costs` are the costs that the study bounds.
-        Raise `UserError` for an invalid range or default, and for a range that needs a bound on another cost.
+        """Return the algorithm's space, with ranges replaced by those of `search`. A key is a setting (`batch_size`), or a
+        hyperparameter of all algorithms (`mu`) or of one (`fedprox.mu`, which overrides `mu`). The study bounds `costs`.
+        Raise `UserError` for an invalid range or default, or a range that needs a bound on another cost.
         """
         defaults = dict(algorithm.configured({}).__dict__)
         ranges = {
@@ -150,12 +150,12 @@ class Space:
 
     @property
     def searched(self) -> dict[str, Range]:
-        """The ranges with more than one value."""
+        """The ranges with more than one value, by hyperparameter."""
         return {name: spec for name, spec in self.ranges.items() if spec.several}
 
     @property
     def ordered(self) -> list[str]:
-        """The names, ordered so that a conditional hyperparameter comes after all hyperparameters in its condition."""
+        """The names of all hyperparameters. A conditional one comes after the hyperparameters in its condition."""
 
         def depth(name: str) -> int:
             return max((1 + depth(other) for other in self.ranges[name].when or {}), default=0)
@@ -163,11 +163,11 @@ class Space:
         return sorted(self.ranges, key=depth)
 
     def default(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the default configuration, updated by `overrides`. Conditional hyperparameters are in it only if their condition holds."""
+        """Return the default values, changed by `overrides`, without conditional hyperparameters whose condition fails."""
         return existing({**self.default_values, **(overrides or {})}, self.ranges)
 
     def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
-        """Return a configuration suggested by Optuna's sampler. Conditional hyperparameters are in it only if their condition holds."""
+        """Return a configuration that Optuna's sampler suggests, without conditional hyperparameters whose condition fails."""
         values: dict[str, Any] = {}
         suggests = trial.suggest_categorical, trial.suggest_int, trial.suggest_float
         for name in self.ordered:
@@ -188,8 +188,8 @@ class Space:
         return {name: _for_optuna(self.ranges[name], *kinds) for name in values}
 
     def points(self, name: str, count: int) -> list[Any]:
-        """Return the values of one name in a grid: all choices, or `count` values from low to high, evenly spaced on the
-        range's scale. Whole numbers are rounded, and none is repeated.
+        """Return a hyperparameter's values in a grid: all choices, or `count` values that are spaced evenly on the range's
+        scale. Whole numbers are rounded, and duplicates are dropped.
         """
         spec = self.ranges[name]
         if spec.choices is not None:
@@ -199,7 +199,7 @@ class Space:
         return list(dict.fromkeys(map(round, values) if spec.type == "int" else values))
 
     def grid(self, count: int) -> list[dict[str, Any]]:
-        """Return every configuration of a grid with `count` values for each interval. Raise `UserError` for more than `LARGEST_GRID`."""
+        """Return all configurations of a grid with `count` values per interval. Raise `UserError` if they exceed `LARGEST_GRID`."""
         grid: list[dict[str, Any]] = [{}]
         for name in self.ordered:  # a plain product repeats points
             values = self.points(name, min(count, LARGEST_GRID + 1))
@@ -214,7 +214,7 @@ class Space:
         return [existing(point, self.ranges) for point in grid]
 
     def describe(self) -> dict[str, Any]:
-        """Return the space as plain data, from which the id of an entry is computed."""
+        """Return the space as a dict, from which the ids of entries are computed."""
         described = {}
         for name, spec in self.ranges.items():
             described[name] = {"default": self.default_values[name]}
@@ -225,7 +225,7 @@ class Space:
 
 
 def _for_optuna(spec: Range, choice: Any, whole: Any, real: Any) -> Any:
-    """Call `choice`, `whole` or `real`, whichever fits the range, with its choices or bounds. Return the result."""
+    """Call `choice` with the range's choices, or `whole` (integers) or `real` with its bounds, and return the result."""
     if spec.choices is not None:
         return choice(spec.choices)
     low, high = spec.ends

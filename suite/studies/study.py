@@ -23,7 +23,7 @@ LISTS = ("algorithms", "datasets", "models", "heterogeneity")
 
 
 def _resolves(resolve: Callable[[str], Any]) -> AfterValidator:
-    """Return a validator that calls `resolve` on a name, which may raise an error, and keeps the name as it is written."""
+    """Return a validator that calls `resolve` on a name, and returns the name unchanged. Errors of `resolve` reject the name."""
 
     def check(name: str) -> str:
         resolve(name)
@@ -33,7 +33,7 @@ def _resolves(resolve: Callable[[str], Any]) -> AfterValidator:
 
 
 def _searched(key: str, info: ValidationInfo) -> str:
-    """Return the key of a searched range. Raise `UserError` unless it is a setting, or a hyperparameter of the study's algorithms."""
+    """Return `key` if it is a setting or a hyperparameter of the study's algorithms. Raise `UserError` otherwise."""
     keys = set(Settings.model_fields)
     # Absent if one of the names is unknown.
     for name in info.data.get("algorithms") or algorithms.known():
@@ -113,12 +113,12 @@ class Study(Written):
 
     @property
     def replicates(self) -> list[Replicate]:
-        """The replicates (split, partition, tuning) in which every entry is searched."""
+        """The replicates of each entry, one for each combination of split, partition and tuning."""
         return replicates(self.tunings, self.partitions, self.splits)
 
 
 def study_names() -> dict[str, str]:
-    """Return the description of each shipped study, by its name."""
+    """Return the shipped studies' descriptions by the studies' names."""
     folder = files("search_spaces").joinpath("studies")
     paths = {path.name: path for path in folder.iterdir() if path.name.endswith(".yaml")}
     return {
@@ -128,9 +128,9 @@ def study_names() -> dict[str, str]:
 
 
 def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, Study]:
-    """Return the name and content of a shipped study, or of a YAML file by its path. `overrides` are new values by key.
+    """Return the name and content of a shipped study, or of the study in a YAML file. `overrides` replace values by key.
 
-    Raise `UserError` for an unknown study, and with every fault in its form.
+    Raise `UserError` if the study is unknown, or if it has faults, which the message lists.
     """
     path, _ = look(name_or_path, "study")
     if path.suffix in (".yaml", ".yml"):
@@ -144,8 +144,8 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
 
 
 def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Study:
-    """Return the study with this content and these overrides. If the overrides remove an algorithm, its ranges
-    are removed, too. Raise one `UserError` with every fault in the study's form.
+    """Return the study with this content and these overrides. If overrides remove an algorithm, also remove its ranges. Raise
+    one `UserError` that lists all faults of the study.
     """
     changed = override(content, overrides)
     names, ranges = content.get("algorithms"), changed.get("search")
@@ -161,8 +161,8 @@ def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source
 
 
 def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a study's content with new values. The key `settings.rounds` means `rounds` inside `settings`. A new
-    range keeps the old range's other keys, such as `log`, except that choices and an interval replace each other.
+    """Return a study's content with the values of `overrides`. A key may have a dot, as in `settings.rounds`. A new range
+    keeps the old range's other keys, such as `log`. But choices replace an interval, and an interval replaces choices.
     """
     changed = dict(content)
     for key, value in overrides.items():
@@ -181,8 +181,8 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
 
 
 def small(study: Study) -> dict[str, Any]:
-    """Return overrides with which a study takes seconds: few trials and rounds, and 4 clients that train in every round. With
-    the level `natural`, the data set determines the clients, and the study's participation stays.
+    """Return overrides that shorten a study to seconds. The study then has few trials and rounds, and 4 clients that train in
+    every round. With a level `natural`, the data set determines the number of clients, and the study's participation stays.
     """
     levels = map(heterogeneity.parse, study.heterogeneity)
     natural = any(isinstance(level.partition, Natural) for level in levels)

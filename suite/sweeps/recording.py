@@ -73,13 +73,13 @@ class SweepRecording:
 
     @property
     def refusals(self) -> list[str]:
-        """Return the reasons why the store refused writes, a line for each, with the number of refused writes."""
+        """Return a line for each reason why the store refused writes, with the number of these writes."""
         return [f"{count} times: {text}" for text, count in self._refused.items()]
 
     def open(self, former: Collection[str]) -> list[str]:
-        """Find or create the sweep's own run, the parent of its other runs. Delete unfinished runs, and those in `former` (ids in
-        the last table), if the journal does not list them. Return the ids of ended trials whose runs are missing or unfinished.
-        Raise `UserError` if the store holds another sweep of this name, and `HaltedError` if the store cannot be written.
+        """Find or create the sweep's MLflow run. Return the ids of ended trials whose MLflow runs are missing or unfinished.
+        Delete runs that the journal lacks, if they are unfinished or in `former` (run ids of the last table). Raise
+        `UserError` if the store has another sweep of this name, and `HaltedError` if the store cannot be written.
         """
         until, tries = time.monotonic() + RECORD_SECONDS, 0
         while True:
@@ -127,8 +127,8 @@ class SweepRecording:
         return [i for i in state.ended if state.recorded.get(i) in incomplete]
 
     def end(self) -> bool:
-        """Wait for all queued writes, and return whether all are done. Give up after `RECORD_SECONDS` without a success, or after
-        `HASTE_SECONDS` if the sweep was interrupted or halted.
+        """Wait for all queued writes, and return whether all are done. Give up after `RECORD_SECONDS` without a successful
+        write, or after `HASTE_SECONDS` if the sweep was interrupted or halted.
         """
         self.put(None)
         self._since = began = time.monotonic()
@@ -149,7 +149,7 @@ class SweepRecording:
                 pause = min(pause * 2, 10)
 
     def _written(self, write: Callable[[], object]) -> bool:
-        """Try a write once. Return false if it has to be tried again."""
+        """Try a write once. Return False if the write must be repeated."""
         try:
             write()
             self.progress.waiting, self._faults, self._since = "", 0, time.monotonic()
@@ -204,8 +204,8 @@ class SweepRecording:
         status: str = "FINISHED",
         seconds: float = 0.0,
     ) -> None:
-        """Delete the run `former`, create its replacement, journal the new id as an `event`, and write the content. If the store
-        refuses the content, delete the new run. Raise `StoreError` if the store fails.
+        """Replace the run `former` by a new run with this content. Journal the new id as an `event`. If the store refuses the
+        content, delete the new run. Raise `StoreError` if the store fails or refuses.
         """
         if former:
             self.store.delete(former)
@@ -222,8 +222,8 @@ class SweepRecording:
             raise
 
     def _metrics(self, request: TrialRequest, outcome: TrialResult) -> list[dict[str, Any]]:
-        """Return a trial's metrics: a dict per evaluation, then one with the scores at the last round. For search trials keep only
-        the curves of the metric that ranks methods. For final runs add the costs until the study's target was reached.
+        """Return a trial's metrics: a dict per evaluation, then one with the final scores. Trials of the search keep only
+        curves of the ranking metric. Final runs also have the costs until the study's target was reached.
         """
         history, metric = outcome.history, self.entries[request.entry_id].task.metric
         if not history:
@@ -239,9 +239,9 @@ class SweepRecording:
         return [*history, {"round": outcome.last_round, **values}]
 
     def bring_in(self, table: TrialTable, folder: Path) -> tuple[Leaderboard | None, TableFacts]:
-        """Write each leaderboard row as an MLflow run and as a tuned file below `folder`. Mark the final runs of former best
-        trials as superseded. Return the leaderboard (None if no final run succeeded), and the table's facts with the run and
-        the tuned file of each entry.
+        """Write each leaderboard row as an MLflow run and as a tuned file below `folder`. Tag the final runs of former best
+        trials as superseded. Return the leaderboard, or None if all final runs failed. Also return the table's facts, which
+        now have the MLflow run and the tuned file of each entry.
         """
         ran = table.columns(["kind", "run_id"], ("final", "superseded"))
         if (ran["kind"] == "superseded").any():
@@ -272,7 +272,7 @@ class SweepRecording:
         return board, table.facts.model_copy(update={"entries": entries, "journal": size})
 
     def _publish(self, row: Row, tuned: Tuned, position: int, folder: Path) -> None:
-        """Write a leaderboard row as a tuned file and as an MLflow run. Its `position` is in a tag for sorting in MLflow."""
+        """Write a leaderboard row as a tuned file and as an MLflow run. A tag has `position`, by which MLflow can sort rows."""
         entry, path = self.entries[row.entry_id], folder / tuned.path
         try:
             write_files({path: tuned.text().encode()}, SIGN)

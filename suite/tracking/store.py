@@ -124,7 +124,7 @@ class Store:
         self.client = cast(MlflowClient, Guarded(self.uri, client))
 
     def experiment(self, study: str) -> str:
-        """Return the id of the MLflow experiment with the name of a study. Create the experiment if there is none."""
+        """Return the id of the MLflow experiment that is named after a study. Create the experiment if it is missing."""
         if (experiment := self.client.get_experiment_by_name(study)) is None:
             number = self.client.create_experiment(study, self.artifacts)
             experiment = self.client.get_experiment(number)
@@ -145,7 +145,7 @@ class Store:
         parent: str | None = None,
         seconds: float = 0.0,
     ) -> str:
-        """Create a run that began `seconds` ago, below the run `parent` if given. Return its id."""
+        """Create a run that began `seconds` ago, as a child of the run `parent` if given. Return the new run's id."""
         began, texts = int((time.time() - seconds) * 1000), _tags({"format": FORMAT, **tags})
         if parent:
             texts["mlflow.parentRunId"] = parent
@@ -158,7 +158,7 @@ class Store:
         history: Iterable[Mapping[str, float]] = (),
         tags: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write params, tags, and the finite metrics of a history (with the round as the step) in one request."""
+        """Write a run's params, tags and finite metrics in one request. `history` has a dict of metrics for each round."""
         now = int(time.time() * 1000)
         metrics = [
             Metric(key, float(value), now, int(entry["round"]))
@@ -171,7 +171,7 @@ class Store:
         self.client.log_batch(run_id, metrics, texts, run_tags, synchronous=True)
 
     def keep_table(self, run_id: str, path: Path) -> None:
-        """If the store takes files, upload a sweep's table to its MLflow run, and then tag the run with the table's SHA-256."""
+        """Upload a sweep's table, then tag the run `run_id` with the table's SHA-256. Do neither if the store takes no files."""
         if self.takes_files:
             self.client.log_artifact(run_id, str(path))
             self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path), synchronous=True)
@@ -179,7 +179,7 @@ class Store:
             _analyze(Path(self.uri.removeprefix("sqlite:///")))
 
     def table(self, sweep: Record) -> Path:
-        """Return the path of a copy of a sweep's table in the user's cache. Download the table if it is not there."""
+        """Return the path of a sweep's table in the user's cache. Download the table if the cache lacks it."""
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "suite-fl/tables"
         cached = cache / f"{sweep.tags[SHA256]}.parquet"
         if cached.exists():
@@ -191,7 +191,7 @@ class Store:
             return copy.replace(cache / f"{_sha256(copy)}.parquet")
 
     def set_status(self, run_id: str, status: str) -> None:
-        """Set the status of a run: RUNNING, or FINISHED, FAILED or KILLED, which also set its end time."""
+        """Set a run's status. FINISHED, FAILED and KILLED also set its end time; RUNNING does not."""
         if status == "RUNNING":
             self.client.update_run(run_id, status=status)
         else:
@@ -208,8 +208,8 @@ class Store:
                 say(f"run {run_id} stays in {self.uri}, which refuses to delete it: {error.reason}")
 
     def sweeps(self, name: str | None = None) -> list[Record]:
-        """Return the runs of all sweeps that have a table, or of the sweeps with this name, oldest first. Skip runs of another
-        format with a message, or raise `FormatError` for such a run if `name` is given.
+        """Return the MLflow runs of all sweeps with a table, or of all sweeps with this name, oldest first. For a run in
+        another format, raise `FormatError` if `name` is given, else print a message and skip the run.
         """
         readable = []
         for run in self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'"):
@@ -225,13 +225,13 @@ class Store:
         return [run for run in readable if name or SHA256 in run.tags]
 
     def running(self, sweep: str) -> list[str]:
-        """Return the ids of a sweep's runs with the status RUNNING, without the sweep's own run."""
+        """Return the ids of a sweep's runs with the status RUNNING, except the sweep's own run."""
         runs = self._runs("attributes.status = 'RUNNING'")
         of_sweep = [run for run in runs if run.tags.get("sweep") == sweep]
         return [run.run_id for run in of_sweep if run.tags.get("kind") != RunKind.SWEEP]
 
     def get(self, run_id: str) -> Record:
-        """Return the only run whose id begins with `run_id`. Raise `UserError` unless there is exactly one, in this version's format."""
+        """Return the run whose id begins with `run_id`. Raise `UserError` for no or several such runs, or one in another format."""
         runs = self._runs(f"attributes.run_id LIKE '{run_id}%'") if run_id.isalnum() else []
         if len(runs) != 1:
             what = "more than one run begins with" if runs else "there is no run"
@@ -240,7 +240,7 @@ class Store:
         return runs[0]
 
     def curve(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
-        """Return the history of a run in these metrics: a dict for each round with a recorded value, in order."""
+        """Return a run's values of these metrics: one dict for each recorded round, in the order of rounds."""
         rounds: dict[int, dict[str, float]] = {}
         for metric in record.metrics.keys() & set(metrics):
             for point in self.client.get_metric_history(record.run_id, metric):
@@ -248,7 +248,7 @@ class Store:
         return [rounds[at] for at in sorted(rounds)]
 
     def _runs(self, where: str) -> list[Record]:
-        """Return the runs of all experiments that satisfy a filter in MLflow's search syntax, oldest first."""
+        """Return the runs that satisfy a filter in MLflow's search syntax, from all experiments, oldest first."""
         ids = [experiment.experiment_id for experiment in _pages(self.client.search_experiments)]
         records = []
         for run in _pages(self.client.search_runs, ids, where, order_by=["attributes.start_time"]):
@@ -260,7 +260,7 @@ class Store:
 
 
 def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
-    """Return tags under MLflow's names, with their values as text. Leave out tags that are too long for MLflow."""
+    """Return tags with the suite's prefix in their names and text as values. Leave out values that are too long for MLflow."""
     texts = {PREFIX + name: str(value) for name, value in tags.items()}
     return {name: text for name, text in texts.items() if len(text) <= LONGEST}
 
@@ -270,7 +270,7 @@ def _sha256(path: Path) -> str:
 
 
 def _pages(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[Any]:
-    """Yield all results of a search method of MLflow's client, which returns them in pages."""
+    """Yield all results of `search`, a method of MLflow's client that returns results in pages."""
     token: str | None = ""
     while token is not None:
         page = search(*args, **options, max_results=1000, page_token=token or None)
@@ -279,7 +279,7 @@ def _pages(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[A
 
 
 def _refuse_network(storage: Path) -> None:
-    """Raise `UserError` if a folder, which may not exist yet, is on a network file system, where SQLite loses data."""
+    """Raise `UserError` if a folder, which need not exist yet, is on a network file system. SQLite loses data there."""
     path = storage.resolve()
     existing = next(folder for folder in (path, *path.parents) if folder.exists())
     command = ["stat", "--file-system", "--format=%T", str(existing)]
@@ -292,7 +292,7 @@ def _refuse_network(storage: Path) -> None:
 
 
 def _check_database(uri: str) -> None:
-    """Raise `UserError` if a SQLite file exists and cannot be read. MLflow would try to read it for minutes."""
+    """Raise `UserError` if a SQLite file exists but cannot be read. MLflow would retry for minutes."""
     path = Path(uri.removeprefix("sqlite:///"))
     if is_local(uri) and os.path.lexists(path):
         try:
@@ -309,7 +309,7 @@ def _create(path: Path) -> None:
 
 
 def _analyze(path: Path) -> None:
-    """Let SQLite estimate the sizes of its tables. Without that, MLflow's search for runs by a metric takes quadratic time."""
+    """Let SQLite estimate the sizes of its tables. Without the estimates, MLflow's search for runs by a metric is slow."""
     with contextlib.suppress(sqlite3.Error):
         database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True)
         with contextlib.closing(database):
@@ -317,7 +317,7 @@ def _analyze(path: Path) -> None:
 
 
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:
-    """Return a store for reading. Raise `UserError` if the local store does not exist yet, instead of creating it."""
+    """Open a store for reading. Raise `UserError` if the local store does not exist yet."""
     if tracking_uri is None and not (storage / DATABASE).exists():
         raise UserError(f"there is no store {storage / DATABASE} yet: run `suite sweep quickstart`")
     return Store(tracking_uri, storage)

@@ -29,7 +29,7 @@ class FedAdagrad(FedAvg):
     tau: float = real(1e-3, low=1e-5, high=0.1, log=True, searched=False, above=0)
 
     def init(self, fed: Federation) -> State:
-        """Return the server's weights `w`, and its moments `M` (0) and `V` (tau^2), all (d,)."""
+        """Return the initial state: server weights `w`, and moments `M` = 0 and `V` = tau^2, all (d,)."""
         state = super().init(fed)
         zeros = torch.zeros_like(state["w"])
         # tau^2 in V bounds the first steps, where Delta is small.
@@ -45,5 +45,5 @@ class FedAdagrad(FedAvg):
         return {**state, "w": w, "M": M, "V": V}
 
     def second_moment(self, V: Tensor, delta: Tensor) -> Tensor:
-        """Return the new second moment (d,) from the old one, V, and the clients' mean update `delta` (d,)."""
+        """Return the new second moment (d,) from the old one `V` (d,) and the clients' mean update `delta` (d,)."""
         return V + delta**2

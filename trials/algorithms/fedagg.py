@@ -51,7 +51,7 @@ class FedAgg(FedAvg):
     eta_max: float = real(10.0, low=1.0, high=100.0, log=True, searched=False, above=0)
 
     def round(self, state: State, fed: Federation) -> State:
-        """Return the state after a first pass at eta_0 and further passes, each at step sizes computed from the pass before."""
+        """Train at eta_0, then `sweeps` times at step sizes from the previous pass, and return the new state."""
         ids = fed.select()
         start = self.start(state, ids, fed)
         path = fed.trajectory(ids, start, self.lr, self.direction, start=start)
@@ -68,7 +68,7 @@ class FedAgg(FedAvg):
         return self.aggregate(state, ids, start, path[:, -1], fed)
 
     def rates(self, path: Tensor, g: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
-        """Return step sizes eta_{i,l} (k, L) from epoch ends `path` (k, L + 1, d), gradients `g` (k, L, d), and the means of both (`phi2`, `phi1`)."""
+        """Return step sizes eta (k, L) from epoch ends `path` (k, L + 1, d), gradients `g` (k, L, d), and means phi2 and phi1."""
         c = (1 - self.alpha) / self.alpha
         # In reversed order, cumsum adds up all later epoch ends.
         v = (path - phi2)[:, 1:].flip(1).cumsum(1).flip(1)
@@ -86,8 +86,8 @@ class FedAgg(FedAvg):
 
 
 def mean_fields(ids: Tensor, path: Tensor, g: Tensor, fed: Federation) -> tuple[Tensor, Tensor]:
-    """Return the means phi1 (L, d) of gradients `g` (k, L, d) at epoch starts, and phi2 (L + 1, d) of epoch ends `path`
-    (k, L + 1, d). Count the communication: clients send `g` and `path` without the start, and receive the means.
+    """Return the clients' mean gradients phi1 (L, d) and mean epoch ends phi2 (L + 1, d). `g` (k, L, d) has the gradients,
+    `path` (k, L + 1, d) the epoch ends. Count the upload of both without the start, and the download of the means.
     """
     phi1, phi2 = fed.upload(ids, g).mean(0), path.mean(0)
     fed.upload(ids, path[:, 1:])

@@ -45,7 +45,7 @@ class FedAggLiteral(FedAvg):
     max_sweeps: int = whole(50, low=1, high=10000, log=True, searched=False, above=0)
 
     def round(self, state: State, fed: Federation) -> State:
-        """Return the state after computing step sizes by Algorithm 1 and training with them by Algorithm 2."""
+        """Compute step sizes by Algorithm 1, train with them by Algorithm 2, and return the new state."""
         ids = fed.select()
         start = self.start(state, ids, fed)
         rates = start.new_full((fed.settings.local_epochs,), self.lr)
@@ -67,7 +67,7 @@ class FedAggLiteral(FedAvg):
         return self.aggregate(state, ids, start, path[:, -1], fed)
 
     def rates(self, w: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
-        """Return the step sizes eta (L,) of Theorem 1, equal for all clients, which solve (I + c A) eta = c b.
+        """Return the step sizes eta (L,) of Theorem 1, equal for all clients. They solve (I + c A) eta = c b.
 
         A_lr = (L - max(l, r)) <phi1_l, phi1_r>, b_l = sum_{k > l} <phi1_l, w - phi2_k>, c = (1 - alpha) / alpha.
         """

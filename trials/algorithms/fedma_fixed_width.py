@@ -36,7 +36,7 @@ class FedMAFixedWidth(FedAvg):
     any_optimizer = True
 
     def check(self, clients: int, model: Model, settings: Settings) -> None:
-        """Raise `UserError` unless the number of a layer's inputs is a multiple of the number of units in the layer before."""
+        """Raise `UserError` unless each layer's number of inputs is a multiple of the previous layer's number of units."""
         weights = [slot for slot in model.layout if slot.name.endswith(".weight")]
         for before, after in pairwise(weights):
             if len(after.shape) < 2 or after.shape[1] % before.shape[0]:
@@ -53,7 +53,7 @@ class FedMAFixedWidth(FedAvg):
 
 
 def match(w: Tensor, reference: Tensor, model: Model) -> Tensor:
-    """Return weights w (k, d) with their hidden units in the order nearest to those of `reference` (d,)."""
+    """Return the weights `w` (k, d) with their hidden units reordered to match those of `reference` (d,) best."""
     w = w.clone()
     clients, server = model.views(w), model.views(reference)
     layers = list(dict.fromkeys(name.rpartition(".")[0] for name in server))
@@ -79,7 +79,7 @@ def match(w: Tensor, reference: Tensor, model: Model) -> Tensor:
 
 
 def assignments(costs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the cheapest assignment for each of k cost matrices (k, n, n): the column of each row, (k, n)."""
+    """Return the column indices (k, n) that the cheapest assignment gives to the rows of each cost matrix (k, n, n)."""
     from scipy.optimize import linear_sum_assignment  # importing takes half a second
 
     return np.stack([linear_sum_assignment(cost)[1] for cost in costs])

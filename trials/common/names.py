@@ -48,7 +48,7 @@ def bounded(
     below: float = inf,
     kw_only: bool = False,
 ) -> Any:
-    """Return a dataclass field for a finite number in [low, high] and (above, below), or a `Range` of such numbers."""
+    """Return a dataclass field for a finite number, or for a `Range`, within [low, high] and (above, below)."""
     rules = {"at least": low, "above": above, "at most": high, "below": below}
     return field(default=default, kw_only=kw_only, metadata={"bounds": rules})
 
@@ -83,7 +83,7 @@ def split(text: str) -> tuple[str, str | None]:
 
 
 def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
-    """Return the object that a name stands for. Raise `UserError` with the nearest known name, or with the name's usage."""
+    """Return the object that a name with arguments stands for. Raise `UserError` for an unknown name or a wrong argument."""
     name, arguments = split(text)
     if name not in registry:
         raise unknown(kind, text, registry)
@@ -91,7 +91,7 @@ def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
 
 
 def make(kind: str, text: str, cls: type, arguments: str | None) -> Any:
-    """Return an instance of `cls`, its `arguments` parsed from text. The `UserError` for a wrong one quotes the whole `text`."""
+    """Return an instance of `cls` from its `arguments` as text. Raise `UserError`, which quotes `text`, for a wrong argument."""
     hints, by_name = _hints(cls), {f.name: f for f in fields(cls)}
     positional = [f.name for f in by_name.values() if not f.kw_only]
     wrong = UserError(f"{kind} {text!r}: the form is {usage(split(text)[0], cls)}")
@@ -113,8 +113,8 @@ def make(kind: str, text: str, cls: type, arguments: str | None) -> Any:
 
 
 def spell(name: str, value: Any) -> str:
-    """Return the canonical spelling of an object, `name(arguments)`. Positional arguments are left out if all have their
-    defaults, keyword arguments if they are None, flags if they are False.
+    """Return the canonical spelling of an object, `name(arguments)`. Leave out positional arguments if all have their
+    defaults, keyword arguments that are None, and flags that are False.
     """
     values = [(f, getattr(value, f.name)) for f in fields(value)]
     positional = [(f, v) for f, v in values if not f.kw_only]
@@ -141,7 +141,7 @@ def usage(name: str, cls: type) -> str:
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
-    """Return the types of a union without None. For any other type hint, return it alone."""
+    """Return the types in a union except None. For a hint that is not a union, return the hint alone."""
     types = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     return tuple(kind for kind in types if kind is not NoneType)
 

@@ -78,8 +78,8 @@ def canonical(text: str) -> str:
 
 
 def family(text: str) -> str:
-    """Return the name of a data set's family. Variants of one generator, or of the same samples, form one family, since
-    results on them are not independent. A user's data set is its own family.
+    """Return the name of a data set's family. Data sets from one generator or with the same samples form a family, since
+    results on them are dependent. A user's data set forms its own family.
     """
     head = text.split("(")[0].strip()
     return _BUILT_IN[head].family or head if head in _BUILT_IN else text

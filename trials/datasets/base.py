@@ -59,7 +59,7 @@ class Published:
     suffixes: tuple[str, ...] = ()
 
     def places(self, root: Path) -> list[Path]:
-        """Return the paths below the data root at which the file may lie; a download goes to the last one."""
+        """Return all paths below the data root at which the file may lie. A download goes to the last path."""
         path = root / self.path
         packed = [path.with_name(path.name + end) for end in (".gz", ".tar.xz", ".tar.gz")]
         return [path, *packed, *([path.with_name(Path(self.url).name)] if self.url else [])]
@@ -69,12 +69,12 @@ class Published:
         return next((path for path in self.places(root) if path.exists()), None)
 
     def read(self, root: Path) -> bytes:
-        """Return the unpacked content of a single file."""
+        """Return the file's unpacked content. A folder must have one file only."""
         ((_, content),) = self.members(root)
         return content
 
     def members(self, root: Path) -> Iterator[tuple[str, bytes]]:
-        """Yield each file's name, relative to the parent of `path`, and its unpacked content, in order of names."""
+        """Yield the name and unpacked content of each file, sorted by name. Names are relative to the parent of `path`."""
         source = self.find(root)
         if source is None:
             raise FileNotFoundError(self.path)
@@ -96,7 +96,7 @@ class Published:
             yield from sorted(contents.items())
 
     def report(self, root: Path) -> dict[str, Any]:
-        """Return the file's `name` and `path`, the checksums `expected` and `found` (None: no file), and `sound`: whether they agree."""
+        """Return the file's `name`, `path`, `expected` and `found` content (None: no file), and whether both agree (`sound`)."""
         expected = f"md5 {self.md5}" if self.md5 else "content that loads"
         path, content = self.find(root), None
         if path is not None:
@@ -108,7 +108,7 @@ class Published:
         return {"name": Path(self.path).name, **facts, "sound": content == expected}
 
     def digest(self, root: Path) -> str:
-        """Return the MD5 of the present content, to be compared with the published `md5`."""
+        """Return the MD5 of the unpacked content on disk. For an undamaged file it equals `md5`."""
         if not self.suffixes:
             return _md5(self.read(root))
         lines = [f"{name} {_md5(content)}\n" for name, content in self.members(root)]
@@ -150,17 +150,17 @@ class DatasetFamily(ABC):
 
     @abstractmethod
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Return the data set. `seed` draws what is random, such as a test split; `clients` is the number of owners that a
-        generator makes (None: its default). Raise `UserError` if a file below the data root `root` is absent or wrong.
+        """Return the data set. `seed` determines random parts, such as a test split. A generator makes data for `clients`
+        owners (None: its default). Raise `UserError` if a file below the data root `root` is missing or wrong.
         """
 
     def files(self, root: str | None) -> list[dict[str, Any]]:
-        """Return the path and checksums of each needed file below the data root, and whether they agree. Nothing is downloaded."""
+        """Return a report on each needed file: path, expected and actual content, and whether these agree. Download nothing."""
         return [file.report(data_root(root)) for file in self.published]
 
     def fetch(self, root: str | None) -> Path:
-        """Download absent files, check all files, and return the data root. Raise `UserError` if a download fails, or for a file
-        with wrong content, which is not removed.
+        """Download missing files, check all files, and return the data root. Raise `UserError` if a download fails or a file
+        has wrong content. Keep files with wrong content.
         """
         folder = data_root(root)
         for file in self.published:
@@ -179,14 +179,14 @@ class DatasetFamily(ABC):
         return folder
 
     def refusal(self, root: Path, problem: str) -> UserError:
-        """Return the error for a problem with the files; it lists where each file must lie and where to get it."""
+        """Return an error about the data files, which says where each file must lie and where to get it."""
         lines = [f"{root / file.path} from {file.url or self.source}" for file in self.published]
         head = "These files are needed, as they are or packed (.gz, .tar.gz, .tar.xz); --data-root or SUITE_DATA name another folder:"
         return UserError("\n".join([f"{type(self).__name__}: {problem}", head, *lines]))
 
 
 def data_root(root: str | None) -> Path:
-    """Return the folder of data files: the argument, else SUITE_DATA, else a folder in the user's cache."""
+    """Return the folder of data files: `root`, else the variable SUITE_DATA, else a folder in the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(root or os.environ.get("SUITE_DATA") or cache / "suite-fl" / "data").expanduser()
 
@@ -194,7 +194,7 @@ def data_root(root: str | None) -> Path:
 def drawn_of_each(
     group: Array, rng: np.random.Generator, number: Callable[[Array], Array]
 ) -> Array:
-    """Return a mask (N,) of random samples from each `group` (N,). `number` maps group sizes (g,) to how many are drawn."""
+    """Return a mask (N,) of random samples from each group in `group` (N,). `number` maps group sizes to numbers of samples."""
     order = rng.permutation(len(group))
     _, k, sizes = np.unique(group[order], return_inverse=True, return_counts=True)
     nth = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # within its group

@@ -19,7 +19,7 @@ ID = np.dtype(np.int64).itemsize
 
 
 def selected(settings: Settings, clients: int) -> int:
-    """Return how many clients a round selects: participation times n, rounded, and at least 1."""
+    """Return how many clients a round selects: participation times `clients`, rounded, but at least 1."""
     return max(1, round(settings.participation * clients))
 
 
@@ -30,13 +30,13 @@ def widest(data: FederatedData, settings: Settings) -> int:
 
 
 def client_bytes(model: Model, data: FederatedData, settings: Settings, like: torch.Tensor) -> int:
-    """Return the bytes of one client in a batched local step. `like` has the dtype and device of the weights."""
+    """Return the bytes of memory for each client in a batched local step. `like` has the dtype and device of the weights."""
     moments = 0 if settings.optimizer == "sgd" else MOMENTS * model.d * like.element_size()
     return model.bytes_a_client(widest(data, settings), like) + moments
 
 
 def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) -> float:
-    """Return a lower bound of the bytes for planning the minibatches of a round, or of fine-tuning."""
+    """Return a lower bound on the bytes for planning minibatches. It is the larger bound of a round and of fine-tuning."""
     per_epoch, ids = steps_per_epoch(data.sizes, settings.batch_size), np.arange(data.clients)
     steps = level.local_steps(asked_steps(settings, per_epoch), per_epoch, ids, 1, 0)
     longest = max(steps.max(), (settings.fine_tune or 0) * per_epoch.max())
@@ -47,8 +47,8 @@ def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) ->
 def resident_bytes(
     data: FederatedData, settings: Settings, d: int, size: int, members: int = 1
 ) -> float:
-    """Return the bytes held on the device in a round: samples, minibatch plans, and `VECTORS` weight vectors (d,) for
-    each selected client of all `members` trials. A number takes `size` bytes.
+    """Return the bytes that a round of `members` trials keeps on the device, at `size` bytes per number. These are the
+    samples, and each selected client's minibatch plans and `VECTORS` or more weight vectors (d,).
     """
     per_epoch = steps_per_epoch(data.sizes, settings.batch_size)
     plan = int(asked_steps(settings, per_epoch).max()) * widest(data, settings) * (ID + size)

@@ -65,15 +65,15 @@ class Heterogeneity:
         return any(modifier.changes_work for modifier in self.modifiers)
 
     def unseen(self, clients: int, rng: np.random.Generator) -> Array:
-        """Return in ascending order the ids of the clients, out of 0..clients-1, that take no part in training."""
+        """Return the sorted ids of clients that take no part in training. Ids are from 0 to `clients` - 1."""
         unseen = [plugins.hook(m, "unseen", np.ndarray, clients, rng) for m in self.modifiers]
         return np.unique(np.concatenate([np.empty(0, np.int64), *unseen]))
 
     def local_steps(
         self, planned: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return the local steps (k,) that clients `ids` (k,) do in a round. `planned` (k,) are the steps that the study
-        plans, `per_epoch` (k,) those of one pass over a client's data.
+        """Return the local steps (k,) that clients `ids` (k,) do in a round. The study plans `planned` (k,) steps, and one
+        pass over a client's data takes `per_epoch` (k,) steps.
         """
         for modifier in self.modifiers:
             arguments = planned, per_epoch, ids, round_index, seed
@@ -86,12 +86,12 @@ class Heterogeneity:
         return np.clip(np.floor((deadline - waiting) / pace), 1, planned).astype(np.int64)
 
     def seconds(self, steps: Array, ids: Array, seed: int) -> Array:
-        """Return the simulated seconds (k,) that a round takes clients `ids` (k,): local `steps` (k,) and waiting."""
+        """Return the simulated seconds (k,) of clients `ids` (k,) in a round: for their local `steps` (k,) and for waiting."""
         pace, waiting = self._times(ids, seed)
         return steps * pace + waiting
 
     def _times(self, ids: Array, seed: int) -> tuple[Array, Array]:
-        """Return two arrays (k,) of simulated seconds: each client's time for one local step, and its waiting in a round."""
+        """Return each client's simulated seconds for one local step (k,), and its waiting seconds in a round (k,)."""
         pace, waiting = np.ones(len(ids)), np.zeros(len(ids))
         for modifier in self.modifiers:
             pace = pace * plugins.hook(modifier, "step_seconds", TIMES, ids, seed)
@@ -99,14 +99,14 @@ class Heterogeneity:
         return pace, waiting
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
-        """Return which of the selected clients `ids` (k,) answer in a round, at least one."""
+        """Return the ids of the selected clients that answer in a round, out of `ids` (k,). At least one client answers."""
         for modifier in self.modifiers:
             ids = plugins.hook(modifier, "answering", np.ndarray, ids, round_index, seed)
         return ids
 
 
 def parse(text: str) -> Heterogeneity:
-    """Return the level that a text spells; raise `UserError` for an unknown name, a wrong argument or a wrong combination."""
+    """Return the heterogeneity level that a text spells. Raise `UserError` for a wrong name, argument or combination."""
     first, *rest = names.split_top(text, "+")
     level, partition = PARTITIONS.read(first)
     parsed: dict[str, tuple[str, Modifier]] = {}
@@ -132,7 +132,7 @@ def parse(text: str) -> Heterogeneity:
 
 
 def grammar() -> str:
-    """Return the forms of all partitions, modifiers and size laws as one line for help texts."""
+    """Return one line for help texts that shows how to write partitions, modifiers and size laws."""
     bases = " | ".join(names.usage(name, cls) for name, cls in PARTITIONS.known().items())
     extras = " ".join(f"+{names.usage(name, cls)}" for name, cls in MODIFIERS.known().items())
     laws = " | ".join(names.usage(name, cls) for name, cls in LAWS.items())

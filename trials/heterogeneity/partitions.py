@@ -34,7 +34,7 @@ class Partition(ABC):
 
     @abstractmethod
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
-        """Return each client's indices into the labels `y` (N,), or raise `UserError`; `owner` (N,) is each sample's owner."""
+        """Return the indices of each client's samples in `y` (N,), or raise `UserError`. `owner` (N,) has the samples' owners."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class IID(Partition):
         return self.assign_sizes(y, equal(len(y), clients), rng)
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
-        """Return random indices into `y` (N,) for each client, exactly `sizes[k]` for client k; `sizes` (n,) sum to N."""
+        """Draw `sizes[k]` samples for each client k, and return their indices into `y` (N,). `sizes` (n,) sum to N."""
         return np.split(rng.permutation(len(y)), np.cumsum(sizes)[:-1])
 
 
@@ -68,7 +68,7 @@ class Dirichlet(Partition):
         return self.assign_sizes(y, np.full(clients, len(y) // clients), rng)
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
-        """Return random indices into `y` (N,) for each client, `sizes[k]` for client k; `sizes` (n,) sum to at most N."""
+        """Draw `sizes[k]` samples for each client k, and return their indices into `y` (N,). `sizes` (n,) sum to at most N."""
         stock = stocks(y).tolist()
         prior = rng.dirichlet(np.full(len(stock), self.a), len(sizes))
         left = [rng.permutation(np.flatnonzero(y == label)).tolist() for label in range(len(stock))]
@@ -147,8 +147,8 @@ class Labels(Partition):
         return assign_counts(y, holds * (share + (nth_holder < remainder)), rng)
 
     def held(self, stock: Array, clients: int, least: int) -> Array:
-        """Return which client holds which label, (n, C) bool. `stock` (C,) is the number of samples of each label. Raise
-        `UserError` if there are fewer than c labels, or fewer than `least` samples for each holder of a label.
+        """Return a bool array (n, C): whether client k holds label l. `stock` (C,) has the number of samples of each label.
+        Raise `UserError` if `stock` has too few labels, or too few samples to give each holder of a label at least `least`.
         """
         if self.c > len(stock):
             raise UserError(f"the data have only {len(stock)} labels")
@@ -225,7 +225,7 @@ class GaussianSizes(Partition):
 
     @abstractmethod
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        """Yield each device's labels, out of those `present` in the data. The labels are drawn after the sizes."""
+        """Yield each device's labels, chosen from those `present` in the data. Draw them lazily, since sizes are drawn first."""
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         present = np.flatnonzero(stocks(y))
@@ -300,14 +300,14 @@ def equal(samples: int, parts: int) -> Array:
 
 
 def stocks(y: Array) -> Array:
-    """Return the number of samples (C,) of each label 0, 1, .... Raise `UserError` for targets that are not labels."""
+    """Return the number of samples (C,) of each label from 0 to C - 1. Raise `UserError` for targets that are not integers."""
     if y.dtype.kind not in "iu":
         raise UserError("the targets of these data are real numbers, no labels; use iid or natural")
     return np.bincount(y)
 
 
 def assign_counts(y: Array, counts: Array, rng: Rng) -> list[Array]:
-    """Return each client's random indices into `y`. For client k, `counts[k, l]` of them have label l; `counts` is (n, C)."""
+    """Draw `counts[k, l]` samples of label l for each client k, and return their indices into `y`. `counts` is (n, C)."""
     holder, ids = [], []
     for label, wanted in enumerate(counts.T):
         pool = rng.permutation(np.flatnonzero(y == label))
@@ -317,6 +317,6 @@ def assign_counts(y: Array, counts: Array, rng: Rng) -> list[Array]:
 
 
 def by_client(holder: Array, ids: Array, clients: int) -> list[Array]:
-    """Split `ids` (N,) by client, in unchanged order. `holder` (N,) is the client that gets each id."""
+    """Return the ids that each client gets, in the order of `ids` (N,). `holder` (N,) has the client of each id."""
     ends = np.cumsum(np.bincount(holder, minlength=clients))
     return np.split(ids[np.argsort(holder, kind="stable")], ends[:-1])

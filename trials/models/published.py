@@ -19,7 +19,7 @@ from trials.models.base import Architecture
 
 
 def dense(row: nn.Sequential, *widths: int) -> nn.Sequential:
-    """Append fully connected layers `hidden1`, ..., `out` of these widths to `row`, with ReLU between them; return `row`."""
+    """Append fully connected layers to `row`, with ReLU between them, and return `row`. `widths` begin with the input size."""
     from trials.models.torch_modules import ClientLinear  # a class of torch's
 
     *hidden, last = pairwise(widths)
@@ -31,7 +31,7 @@ def dense(row: nn.Sequential, *widths: int) -> nn.Sequential:
 
 
 def perceptron(shape: tuple[int, ...], *widths: int) -> nn.Sequential:
-    """Return fully connected layers on flattened samples, which also take the samples of k clients at once."""
+    """Return a network that flattens samples, then applies fully connected layers. It also takes samples of k clients at once."""
     return dense(nn.Sequential(nn.Flatten(-len(shape))), prod(shape), *widths)
 
 
@@ -66,8 +66,8 @@ def convolved(
     *widths: int,
     average: bool = False,
 ) -> nn.Sequential:
-    """Return convolutions (maps, kernel side, padding), each with ReLU and 2x2 max-pooling (or `average`), followed by
-    fully connected layers of these widths. Raise `UserError` if they leave nothing of an image of `shape`.
+    """Return a network of convolutions (maps, kernel side, padding), then fully connected layers of these widths. Each
+    convolution has ReLU and 2x2 max-pooling (or `average` pooling). Raise `UserError` if images of `shape` are too small.
     """
     row, (channels, height, width) = nn.Sequential(), _image(model, shape)
     for i, (maps, kernel, padding) in enumerate(convolutions, 1):
@@ -164,7 +164,7 @@ class VGGLight(Architecture):
 
 
 def stacked_lstm(shape: tuple[int, ...], *sizes: int) -> nn.Module:
-    """Return the LSTM of FedProx's code (Li et al. 2020); `sizes` are vocabulary, embedding width, units and classes."""
+    """Return the LSTM of FedProx's code (Li et al. 2020). `sizes` are vocabulary size, embedding width, LSTM width and classes."""
     from trials.models.torch_modules import StackedLSTM
 
     if len(shape) != 1:

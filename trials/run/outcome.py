@@ -45,7 +45,7 @@ def trial_id(search: str, kind: TrialKind, index: int, number: int | None = None
 
 
 def index_of(trial_id: str) -> int:
-    """Return the index of a search trial, from its own id or the id of a run that repeats it: 4 for `1f3a9c0d-f0004-1`."""
+    """Return a search trial's index from the id of the trial or of its repetition: 4 from `1f3a9c0d-f0004-1`."""
     return int(_INDEX.findall(trial_id)[-1])
 
 
@@ -55,7 +55,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def reason(error: str) -> str:
-    """Return the line of a traceback that names the exception, or the last line of any other text, without colour codes."""
+    """Return the line of a traceback that names the exception, or another text's last line. Remove colour codes."""
     text = _COLOUR.sub("", error).strip()
     _, frame, below = text.rpartition('\n  File "')
     for line in below.splitlines()[1:] if frame else ():
@@ -65,8 +65,8 @@ def reason(error: str) -> str:
 
 
 def shortened(error: str) -> str:
-    """Return an error message with its middle cut out if it is longer than `CHARACTERS`; a line in the middle says how much
-    is cut. Unpaired surrogates, which JSON cannot hold, are replaced.
+    """Return an error message without its middle if it is longer than `CHARACTERS`. A line in the middle then says how much
+    is cut. Replace unpaired surrogates, which JSON cannot hold.
     """
     error = error.encode(errors="replace").decode()
     half, cut = CHARACTERS // 2, len(error) - CHARACTERS
@@ -76,7 +76,7 @@ def shortened(error: str) -> str:
 
 
 def lost(metric: str, status: Status, not_finite: Collection[str]) -> bool:
-    """Return whether a run gets the untrained model's score, because the run diverged or `not_finite` contains the metric."""
+    """Return whether a run diverged or `not_finite` contains the metric. Such a run gets the untrained model's score."""
     return status == Status.DIVERGED or metric in not_finite
 
 
@@ -124,7 +124,7 @@ class TrialResult:
 
     @property
     def not_finite(self) -> list[str]:
-        """Return the metrics that are not finite in one of the last `LAST` evaluations, so that they have no finite mean."""
+        """Return the metrics with a value that is not finite in the last `LAST` evaluations."""
         names: set[str] = set()
         for entry in self.history[-LAST:]:
             if entry["round"] > 0:
@@ -137,20 +137,20 @@ class TrialResult:
         return next(filter(math.isfinite, values), None)
 
     def lost(self, metric: str) -> bool:
-        """Return whether the run gets the untrained model's score, because the run diverged or the metric has no finite mean."""
+        """Return whether the run diverged or the metric has no finite mean. Such a run gets the untrained model's score."""
         return lost(metric, self.status, self.not_finite)
 
     def score(self, metric: str) -> float:
-        """Return a metric's mean over the last `LAST` evaluations, or the untrained model's if the run diverged or a value is not finite."""
+        """Return a metric's mean over the last evaluations, or the untrained model's value if the run or the metric diverged."""
         return score(self.history, metric, self.lost(metric))
 
     def tested(self, task: str) -> float | None:
-        """Return the run's score on test data by a task's metric, such as "accuracy"; None if it was not measured."""
+        """Return the run's test score in a task's metric, such as "accuracy"; None if it was not measured."""
         value = self.score(f"test_{task}") if self.history else math.nan
         return value if math.isfinite(value) else None
 
     def add(self, news: "TrialResult") -> None:
-        """Add a step's report `news`. If it begins at round 0, the trial began again, and the old history is dropped."""
+        """Add the report `news` of a step. A report from round 0 means that the trial began again, and replaces the old history."""
         if news.history and news.history[0]["round"] == 0:
             self.history.clear()
             self.intermediates.clear()

@@ -43,17 +43,17 @@ class Scenario(NamedTuple):
 
     @property
     def code(self) -> list[str]:
-        """Return the names that may load third-party code: data set, parts of the level, and the model if it is such code."""
+        """Return the names that may load third-party code: data set, parts of the level, and any third-party model."""
         return [self.dataset, *self.model_code, *split_top(self.heterogeneity, "+")]
 
     @property
     def model_code(self) -> list[str]:
-        """Return the model's name in a list if it loads third-party code, else []. torchvision does not count as such."""
+        """Return a list with the model's name if the model is third-party code other than torchvision's, else []."""
         third_party = plugins.named(self.model) and not self.model.startswith(TORCHVISION)
         return [self.model] if third_party else []
 
     def names(self) -> dict[str, Any]:
-        """Return the three names as a dict with the keys `dataset`, `model` and `heterogeneity`."""
+        """Return the scenario as a dict with the keys `dataset`, `model` and `heterogeneity`."""
         return self._asdict()
 
     def __str__(self) -> str:
@@ -85,23 +85,23 @@ class TrialSpec(BaseModel):
 
     @property
     def code(self) -> list[str]:
-        """Return the names that may load third-party code: the algorithm's and those of the scenario."""
+        """Return the names that may load third-party code: algorithm, data set, parts of the level, and any third-party model."""
         return [self.algorithm, *self.scenario.code]
 
     def configured(self) -> Algorithm:
-        """Return the algorithm with its hyperparameters; raise `UserError` if it does not support a setting or the level."""
+        """Return the algorithm with its hyperparameters. Raise `UserError` if it does not support the settings or level."""
         cls = algorithms.resolve(self.algorithm)
         refuse(self.algorithm, cls, self.settings, self.heterogeneity)
         return cls.configured(self.params)
 
     @property
     def dataset_key(self) -> str:
-        """Return a text that is equal for specs with the same samples and the same test part."""
+        """Return a key that two specifications share if they have the same samples and the same test samples."""
         return f"{self.dataset}|{self.settings.data_seed}|{self.settings.clients}"
 
     @property
     def data_key(self) -> str:
-        """Return a text that is equal for specs with the same samples at the same clients."""
+        """Return a key that two specifications share if each client has the same samples in both."""
         level = heterogeneity.parse(self.heterogeneity).dealing
         s = self.settings
         return f"{self.dataset_key}|{level}|{s.val_fraction}|{s.partition_seed}"
@@ -110,14 +110,14 @@ class TrialSpec(BaseModel):
 def canonical(
     algorithm: str, params: dict[str, Any], scenario: Scenario, settings: Settings, seed: int
 ) -> TrialSpec:
-    """Return a spec with canonical names and all hyperparameters; raise `UserError` for an unknown name or a wrong value."""
+    """Return a trial specification with canonical names and all hyperparameters. Raise `UserError` for a wrong name or value."""
     configured = algorithms.resolve(algorithm).configured(params)
     names = {"algorithm": algorithms.canonical(algorithm), **Scenario.canonical(*scenario).names()}
     return TrialSpec(**names, params=configured.params(), settings=settings, seed=seed)
 
 
 def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "iid") -> None:
-    """Raise `UserError` if an algorithm does not support one of the settings, or the level."""
+    """Raise `UserError` if an algorithm does not support the settings or the heterogeneity level."""
     conditions = _conditions(settings, level)
     for setting, reason in cls.unsupported.items():
         if setting in conditions:
@@ -129,7 +129,7 @@ def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "ii
 
 
 def _conditions(settings: Settings, level: str) -> dict[str, str]:
-    """Return the keys of `Algorithm.unsupported` that apply to settings and level, each with its text for messages."""
+    """Return the conditions (keys of `Algorithm.unsupported`) that settings and level meet, each with a text for messages."""
     uneven = heterogeneity.parse(level).changes_work
     conditions = {"system": f"{level}, where devices do unequal work"} if uneven else {}
     for key, value in settings.model_dump().items():
@@ -139,13 +139,13 @@ def _conditions(settings: Settings, level: str) -> dict[str, str]:
 
 
 def away(cls: type[Algorithm], settings: Settings, level: str) -> str:
-    """Return the conditions of the paper's own experiments (`Algorithm.home`) that settings and level lack; "" if none."""
+    """Return a text on the paper's conditions (`Algorithm.home`) that settings and level do not meet; "" if there are none."""
     conditions = _conditions(settings, level)
     return "; ".join(reason for key, reason in cls.home.items() if key not in conditions)
 
 
 def outside(cls: type[Algorithm], settings: Settings) -> str:
-    """Return the settings that differ from what the algorithm's paper assumes (`Algorithm.requires`), in words; "" if none."""
+    """Return a text on the settings that differ from the paper's assumptions (`Algorithm.requires`); "" if there are none."""
     reasons = []
     for key, (assumed, reason) in cls.requires.items():
         if (value := getattr(settings, key)) != assumed:
@@ -180,10 +180,10 @@ _PACK = TypeAdapter(dict[str, TrialConfig])
 
 
 def packed(configs: Mapping[str, TrialConfig]) -> dict[str, str]:
-    """Return Ray Tune's `config` for trials by id: one string, since Tune copies and prints all values of a config."""
+    """Return Ray Tune's `config` for trials by id. It holds one string, since Tune copies and prints every value."""
     return {PACK: _PACK.dump_json(dict(configs), exclude_defaults=True).decode()}
 
 
 def unpacked(config: Mapping[str, Any]) -> dict[str, TrialConfig]:
-    """Return the trials, by id, of a `config` that `packed` made."""
+    """Read the trials, by id, from the `config` of Ray Tune that `packed` has written."""
     return _PACK.validate_json(config[PACK])

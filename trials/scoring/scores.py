@@ -18,14 +18,14 @@ Scores = Callable[[Tensor, Tensor], dict[str, Tensor]]
 
 
 def classification(logits: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Return for each sample whether the most probable class is right and, above 5 classes, whether one of the top 5 is."""
+    """Return whether each sample's most probable class is right. Above 5 classes, also return whether one of the top 5 is right."""
     hits = logits.topk(min(5, logits.shape[-1]), dim=-1).indices == y[..., None]
     scores = {"accuracy": hits[..., 0]}
     return {**scores, "top5_accuracy": hits.any(-1)} if logits.shape[-1] > 5 else scores
 
 
 def regression(outputs: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Return the squared error (z - y)^2 of each sample, (...), for outputs z of shape (..., 1), as "mse"."""
+    """Return "mse", the squared error (z - y)^2 of each sample, for outputs z (..., 1) and targets y (...)."""
     return {"mse": (outputs[..., 0] - y) ** 2}
 
 
@@ -33,21 +33,21 @@ SCORES: dict[str, Scores] = {"accuracy": classification, "mse": regression}
 
 
 def macro_f1(logits: Array, y: Array) -> float:
-    """Return the mean of F1 = 2 TP / (2 TP + FP + FN) over all labels that are true or predicted; logits (N, C), y (N,)."""
+    """Return the mean F1 = 2 TP / (2 TP + FP + FN) over all true or predicted labels. `logits` are (N, C), `y` (N,)."""
     return float(metrics.f1_score(y, logits.argmax(1), average="macro", zero_division=0.0))
 
 
 def balanced_accuracy(logits: Array, y: Array) -> float:
-    """Return the mean over true labels of the recall: the share of a label's samples with a right prediction."""
+    """Return the mean recall over all labels in `y`. Recall is the share of a label's samples that are predicted right."""
     labels = np.unique(y)
     return float(metrics.recall_score(y, logits.argmax(1), labels=labels, average="macro"))
 
 
 def auc(logits: Array, y: Array) -> float:
-    """Return the area under the ROC curve, one label against the rest; NaN if there is only one label.
+    """Return the mean area under the ROC curve of each label in `y` against the rest; NaN if there is only one label.
 
-    It is the mean over true labels c of P(p_c(a) > p_c(b)) + P(p_c(a) = p_c(b)) / 2 for random samples a of label c and b of
-    another label, where p = softmax(logits).
+    The area of label c is P(p_c(a) > p_c(b)) + P(p_c(a) = p_c(b)) / 2, where p = softmax(logits). Here a is a random sample
+    of label c, and b a random sample of another label.
     """
     labels, p = np.unique(y), special.softmax(logits, axis=1)
     if len(labels) == 1:
