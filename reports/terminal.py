@@ -66,7 +66,7 @@ def drawn(content: Table, width: int) -> tuple[RichTable, list[str]]:
 
 
 def left_out(heads: Iterable[str], elsewhere: str) -> list[Text]:
-    """Return a line that names the omitted columns and the option `elsewhere`, which shows all columns; [] if no column is omitted."""
+    """Return a line that names the omitted columns; [] if no column is omitted. The option `elsewhere` shows all columns."""
     names = ", ".join(dict.fromkeys(heads))
     text = f"This terminal is too narrow for: {names}. {elsewhere} shows all."
     return [Text(text, style="dim")] if names else []

@@ -131,7 +131,7 @@ def mean_of(scores: Scores) -> Mean:
 
 
 def sampled(scores: Scores) -> str:
-    """Return the factor whose levels are the sample: the first of split, partition and tuning with at least `RANDOM` levels, else "seed"."""
+    """Return the factor whose levels form the sample. This is the first of split, partition and tuning with `RANDOM` levels, else "seed"."""
     for factor, levels in zip(Draw._fields[:-1], zip(*scores, strict=True), strict=False):
         if len(set(levels)) >= RANDOM:
             return factor
@@ -144,7 +144,7 @@ def units(scores: Scores) -> int:
 
 
 def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
-    """Return the mean score at each level of factor `over`, in a list for each combination of the outer factors' levels."""
+    """Return a mean score for each level of factor `over`. The scores are in lists, by the levels of the outer factors."""
     place = Draw._fields.index(over)
     groups: dict[tuple[int, ...], list[float]] = defaultdict(list)
     for draw, score in scores.items():
@@ -212,7 +212,8 @@ class Errors:
     pairs: int
 
     def half(self, first: str, second: str, gap: Gap) -> float | None:
-        """Return half the width of the interval of a pair's mean difference `gap`; None for too few degrees of freedom.
+        """Return half the width of a pair's interval. Return None if `gap`, the pair's mean difference, has too few degrees
+        of freedom.
 
         All pairs' intervals hold together at 95 % (Bonferroni). The pair's variance is v = pooled + excess, where excess is
         max(0, s_i^2 + s_j^2 - pooled), and `parts` has s^2 of each method. With f_pooled and f_pair degrees of freedom of

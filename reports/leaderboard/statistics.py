@@ -91,7 +91,7 @@ def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | Non
 
 
 def half_width(spread: float, n: int) -> float:
-    """Return half the width of Student's 95 % interval, t_{n-1, 0.975} s / sqrt(n), where s = `spread` is the standard deviation."""
+    """Return half the width of Student's 95 % interval of a mean: t_{n-1, 0.975} spread / sqrt(n). `spread` is the standard deviation."""
     return quantile((1 + LEVEL) / 2, n - 1) * spread / n**0.5
 
 
@@ -156,7 +156,7 @@ def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _bootstrap(
     rows: Sequence[Sequence[Mapping[str, Sequence[float]]]], names: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the lower and upper ends of bootstrap intervals of the average ranks; both empty for fewer than 2 families
+    """Return the lower and upper ends of bootstrap intervals of the average ranks. Both are empty for fewer than 2 families
     (`rows`). Each sample draws families, and each method's tunings in every scenario, with replacement. The seed is fixed.
     """
     if len(rows) < 2:

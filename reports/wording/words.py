@@ -39,7 +39,7 @@ def spell(seconds: float) -> str:
 
 
 def short(algorithm: str) -> str:
-    """Return an algorithm's short name: only the class for an algorithm in a file, such as `Mine` for `mine.py:Mine`."""
+    """Return an algorithm's short name. For an algorithm in a file this is the class, such as `Mine` for `mine.py:Mine`."""
     return algorithm.rpartition(":")[2]
 
 
@@ -90,7 +90,7 @@ def score_text(value: float | None, row: Row) -> str:
 
 
 def mean_text(row: Row) -> str:
-    """Return a row's mean score with half the width of its interval, such as `95.2 ± 0.3`; without an interval, the mean alone."""
+    """Return a row's mean score with half its interval's width, such as `95.2 ± 0.3`. Without an interval, return the mean alone."""
     if row.ci_low is None or row.ci_high is None:
         return score_text(row.mean, row)
     return f"{score_text(row.mean, row)} ± {score_text((row.ci_high - row.ci_low) / 2, row)}"
@@ -271,7 +271,7 @@ AUDIT_HEADS = ("searched", "diverged", "lead", "noise", "as good", "last tenth")
 
 
 def audit_table(board: Leaderboard) -> Table | None:
-    """Return a table of search audits with a line per audited row of the board; None without audited rows. Empty columns are left out."""
+    """Return a table of search audits, or None without audits. Each audited row of the board has a line; empty columns are left out."""
     scenarios, rows = _scenarios(board.rows), list[list[str]]()
     columns = [Column("algorithm", ColumnKind.NAME), Column("scenario", ColumnKind.NAME)]
     columns += [*map(Column, AUDIT_HEADS), Column("at an edge", ColumnKind.WORDS)]

@@ -48,7 +48,7 @@ class EntrySchedulers:
         return bool(ends)
 
     def replay(self, ended: Mapping[str, ValidationResult]) -> None:
-        """After a restart, restore the scores of ended trials, with which early stopping compares the scores of later trials."""
+        """Restore the scores of ended trials after a restart. Early stopping compares later trials with these scores."""
         for trial_id, end in ended.items():
             # The scheduler never sees the last report of a trial that ended by itself.
             last = end.at if end.status in (Status.FINISHED, Status.DIVERGED) else None

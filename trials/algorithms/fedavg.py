@@ -49,7 +49,7 @@ class FedAvg(Algorithm):
     def train(
         self, state: State, ids: Tensor, start: Tensor, fed: Federation, at_round: int | None = None
     ) -> Tensor:
-        """Return the weights (k, d) of clients `ids` after training from `start` (k, d), with the minibatches of round `at_round` if set."""
+        """Return the weights (k, d) of clients `ids` after training from `start` (k, d). `at_round` draws an earlier round's minibatches."""
         rows = self.rows(state, ids, fed)
         return fed.train(ids, start, self.lr, self.direction, at_round, start=start, **rows)
 

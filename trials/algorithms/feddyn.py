@@ -37,7 +37,7 @@ class FedDyn(FedAvg):
     alpha: float = real(0.01, low=1e-4, high=1.0, log=True, at_least=0)
 
     def init(self, fed: Federation) -> State:
-        """Return the initial state: weights `w`, mean drift `mean_h` and mean client model `selected`, all (d,), and drifts `h` (n, d)."""
+        """Return the initial state. Weights `w`, mean drift `mean_h` and mean client model `selected` are (d,), and drifts `h` are (n, d)."""
         state = super().init(fed)
         zeros = torch.zeros_like(state["w"])
         return {**state, "mean_h": zeros, "selected": state["w"], "h": fed.client_rows()}

@@ -138,7 +138,7 @@ class Model:
         return w
 
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
-        """Return outputs (b, C) for weights w (d,) and samples x (b, *shape); or (k, b, C) for w (k, d) and x (k, b, *shape)."""
+        """Return outputs (b, C) for weights w (d,) and samples x (b, *shape). For w (k, d) and x (k, b, *shape), return (k, b, C)."""
         return self.outputs(self.views(w), x)
 
     def outputs(self, p: Mapping[str, Tensor], x: Tensor, purpose: str = EVALUATION) -> Tensor:
@@ -174,8 +174,8 @@ class Model:
     def _closed_form(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return losses and gradients as `gradient_parts` does, for k clients' models softmax(z) with z = W x + b: dF/dz =
-        weight (softmax(z) - onehot(y)), dF/dW = (dF/dz)' x, dF/db = the sum of dF/dz over samples.
+        """Return losses and gradients as `gradient_parts` does, for k softmax regressions. With outputs z = W x + b, the
+        gradients are dF/dz = weight (softmax(z) - onehot(y)), dF/dW = (dF/dz)' x, and dF/db, the sum of dF/dz over samples.
         """
         (matrix, bias), x, label = self.views(w).values(), x.flatten(2), y.unsqueeze(-1)
         with self._precision(w):

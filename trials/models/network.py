@@ -130,7 +130,7 @@ class RunningStatistics:
         self._at_work = self._clients[client]
 
     def training(self, like: Tensor) -> Values:
-        """Return the statistics that a training pass changes: the current client's or, without a current client, a copy of the server's."""
+        """Return the statistics that a training pass changes. If no client is current, these are a copy of the server's statistics."""
         if self._at_work is None:
             return {name: value.to(like, copy=True) for name, value in self.server.items()}
         return self._at_work

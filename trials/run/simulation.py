@@ -245,7 +245,7 @@ def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dic
 
 
 def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return the model's macro F1, balanced accuracy or AUC on samples `ids`, whichever ranks the run; {} if another metric ranks it."""
+    """Return the ranking metric on samples `ids`, by name, if it is macro F1, balanced accuracy or AUC. Otherwise return {}."""
     name = fed.data.dataset.task.by(fed.settings.metric).metric
     if name not in LABELWISE:
         return {}
