@@ -39,9 +39,9 @@ def fitted(
     styles: Iterable[str | None] = (),
     ends: Container[int] = (),
 ) -> tuple[RichTable, list[str]]:
-    """Return a table of at most `width` characters, and the heads of the columns that have no room in it. The last columns
-    are left out first. The first `essential` ones all stay if they fit with their names broken over lines. Rows have these
-    Rich `styles`; a rule is drawn below each row whose index is in `ends`.
+    """Return a table of at most `width` characters, and the heads of columns that do not fit. Columns are left out from the
+    last. The first `essential` columns stay if they fit with names broken over lines. `styles` has the rows' Rich styles, and
+    a rule follows each row whose index is in `ends`.
     """
     cells = zip(*rows, strict=True) if rows else [()] * len(columns)
     widths = _widths(list(map(_measured, columns, cells)), width, essential)
@@ -56,7 +56,7 @@ def fitted(
 
 
 def drawn(content: Table, width: int) -> tuple[RichTable, list[str]]:
-    """Return a Rich table of at most `width` characters without a title, best rows in bold, and the heads of omitted columns."""
+    """Return a Rich table of at most `width` characters, and the heads of omitted columns. Best rows are bold; the title is left out."""
     essential = len(content.columns) if content.essential is None else content.essential
     rows, styles = [], []
     for line in content.lines:
@@ -66,9 +66,7 @@ def drawn(content: Table, width: int) -> tuple[RichTable, list[str]]:
 
 
 def left_out(heads: Iterable[str], elsewhere: str) -> list[Text]:
-    """Return a line that lists the columns left out of a narrow terminal, and the option (`elsewhere`) that shows them.
-    The list is empty where no column was left out.
-    """
+    """Return a line that names the omitted columns; [] if no column is omitted. The option `elsewhere` shows all columns."""
     names = ", ".join(dict.fromkeys(heads))
     text = f"This terminal is too narrow for: {names}. {elsewhere} shows all."
     return [Text(text, style="dim")] if names else []
@@ -88,7 +86,7 @@ def _measured(column: Column, cells: Sequence[str]) -> _Widths:
 
 
 def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]:
-    """Return the widths of as many first columns as fit into `width` characters. The first `essential` ones are left out last."""
+    """Return the widths of the leading columns that fit into `width` characters. Names are broken before an `essential` column is dropped."""
     # Columns are left out one by one; names are broken over lines before an essential column is left out.
     counts = [*product(range(len(columns), essential - 1, -1), ["whole"])]
     counts += product(range(min(essential, len(columns)), 0, -1), ["folded"])

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def kept(*beginnings: str, **defaults: str) -> Iterator[None]:
-    """Set each variable of `defaults` that is not set. On exit restore all variables whose names start with one of `beginnings`."""
+    """Set environment variables to `defaults` unless they are set. On exit restore all variables whose names start with one of `beginnings`."""
     before = {name: value for name, value in os.environ.items() if name.startswith(beginnings)}
     try:
         for name, value in defaults.items():

@@ -51,11 +51,11 @@ class Mean:
     over: str
 
     def half(self) -> float | None:
-        """Return half the width of Student's 95 % interval, t_{freedom, 0.975} error; None without an error."""
+        """Return half the width of Student's 95 % interval: `error` times the t quantile for `freedom`. Return None if `error` is None."""
         return None if self.error is None else quantile((1 + LEVEL) / 2, self.freedom) * self.error
 
     def interval(self) -> Interval:
-        """Return the ends of Student's 95 % interval, mean -+ half; (None, None) without an error."""
+        """Return the ends of Student's 95 % interval of the mean; (None, None) if `error` is None."""
         return around(self.mean, self.half())
 
 
@@ -67,9 +67,9 @@ def around(mean: float, half: float | None) -> Interval:
 def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
     """Return the 95 % interval of each method's mean score in a scenario.
 
-    Searches fail now and then, and a method whose few searches all succeeded looks too certain. So no interval is narrower
-    than one from the root mean square of all methods' errors, with the sum of their degrees of freedom. Means over seeds
-    alone are neither widened nor used for this.
+    A method whose few searches all succeeded by luck would look too certain. So no interval is narrower than a pooled
+    interval, which has the root mean square of all methods' errors, and the sum of all methods' degrees of freedom. Methods
+    with means over seeds alone are left out of the pool, and keep their intervals.
     """
     squares, freedom = list[float](), 0.0
     for mean in scenario.values():
@@ -101,12 +101,12 @@ class Gap:
 
     @property
     def variance(self) -> float:
-        """Return squares / freedom, the variance of the level means within strata; 0 without degrees of freedom."""
+        """Return the variance of the level means within strata, squares / freedom; 0 without degrees of freedom."""
         return self.squares / self.freedom if self.freedom else 0.0
 
 
 def taken_apart(scores: Scores) -> Gap:
-    """Return the mean of scores or of score differences, with the terms of its standard error."""
+    """Return the mean of scores, or of score differences, with the terms of the mean's standard error."""
     over = sampled(scores)
     means, squares, shares, freedom = list[float](), list[float](), list[float](), 0
     for levels in _strata(scores, over).values():
@@ -121,7 +121,7 @@ def taken_apart(scores: Scores) -> Gap:
 
 
 def mean_of(scores: Scores) -> Mean:
-    """Return the mean score of final runs with its standard error, by the formulas of `Gap`."""
+    """Return the mean of scores and its standard error. The error is None for too few runs, or if all scores are equal."""
     parts = taken_apart(scores)
     error = None
     # Smaller squares are rounding: all scores are equal, which is no proof of certainty.
@@ -131,7 +131,7 @@ def mean_of(scores: Scores) -> Mean:
 
 
 def sampled(scores: Scores) -> str:
-    """Return the outermost of split, partition and tuning that has at least `RANDOM` levels, or "seed" if none has."""
+    """Return the factor whose levels form the sample. This is the first of split, partition and tuning with `RANDOM` levels, else "seed"."""
     for factor, levels in zip(Draw._fields[:-1], zip(*scores, strict=True), strict=False):
         if len(set(levels)) >= RANDOM:
             return factor
@@ -144,7 +144,7 @@ def units(scores: Scores) -> int:
 
 
 def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
-    """Return lists of the mean scores of the levels of factor `over`, by the levels of the outer factors."""
+    """Return a mean score for each level of factor `over`. The scores are in lists, by the levels of the outer factors."""
     place = Draw._fields.index(over)
     groups: dict[tuple[int, ...], list[float]] = defaultdict(list)
     for draw, score in scores.items():
@@ -156,9 +156,9 @@ def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
 
 
 def spreads(scores: Scores) -> dict[str, float]:
-    """Return the standard deviation that split, partition, tuning and seed each add to a score, by nested analysis of variance.
-    A factor with one level is left out. v_f is the variance of the level means of factor f within levels of outer factors, n the
-    harmonic mean of the numbers of inner levels. var_seed = v_seed; for other factors var_f = max(0, v_f - v_inner / n).
+    """Return the standard deviation that split, partition, tuning and seed each add to a score. Omit factors with one level.
+    In this nested analysis of variance, v_f is the variance of factor f's level means within outer levels, and n the harmonic
+    mean number of inner levels. Then var_seed = v_seed; for other factors var_f = max(0, v_f - v_inner / n).
     """
     deviations: dict[str, float] = {}
     means: dict[tuple[int, ...], float] = dict(scores.items())
@@ -212,11 +212,12 @@ class Errors:
     pairs: int
 
     def half(self, first: str, second: str, gap: Gap) -> float | None:
-        """Return half the width of a pair's interval; None if `gap`, the pair's mean difference, has too few degrees of freedom.
+        """Return half the width of a pair's interval. Return None if `gap`, the pair's mean difference, has too few degrees
+        of freedom.
 
-        All pairs' intervals hold jointly with `LEVEL` (Bonferroni). A pair's variance is v = pooled + excess, where excess =
-        max(0, s_i^2 + s_j^2 - pooled) for the `parts` s^2 of both methods. The two terms have f_pooled and f_pair degrees of
-        freedom. Their errors may be correlated, so v has f: v / sqrt(f) = pooled / sqrt(f_pooled) + excess / sqrt(f_pair).
+        All pairs' intervals hold together at 95 % (Bonferroni). The pair's variance is v = pooled + excess, where excess is
+        max(0, s_i^2 + s_j^2 - pooled), and `parts` has s^2 of each method. With f_pooled and f_pair degrees of freedom of
+        pooled and excess, v has f: v / sqrt(f) = pooled / sqrt(f_pooled) + excess / sqrt(f_pair), as both may be correlated.
         """
         if gap.freedom < RANDOM - 1:
             return None
@@ -227,11 +228,11 @@ class Errors:
 
 
 def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
-    """Return the variances of the differences of all pairs of k methods; None if the differences vary by rounding only.
+    """Return the variances of the score differences of all pairs of k methods; None if the differences vary by rounding only.
 
-    Each method is in k - 1 pairs, so the pooled variance has 2 / k of Satterthwaite's degrees of freedom for all pairs. Let
-    S_i be the sum of the variances of method i's pairs, and T = sum_i S_i / (2 (k - 1)). The contribution of method i is
-    s_i^2 = (S_i - T) / (k - 2), Grubbs' estimate (1948), or 0 if that is negative or k = 2.
+    Each method is in k - 1 pairs, so the pooled variance has 2 / k of the degrees of freedom that Satterthwaite's formula
+    gives. Let S_i be the sum of the variances of method i's pairs, and T = sum_i S_i / (2 (k - 1)). Method i contributes
+    s_i^2 = max(0, (S_i - T) / (k - 2)), Grubbs' estimate (1948); it is 0 for k = 2.
     """
     freedoms, sums_of_squares, fourths = list[int](), list[float](), list[float]()
     variances: dict[str, list[float]] = {name: [] for name in sorted(set().union(*gaps))}
@@ -257,8 +258,8 @@ def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
 
 
 def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Difference, ...]:
-    """Return the score differences of all pairs of methods in a scenario, from scores `scenario[algorithm][draw]`, in the order
-    of the algorithms. `sign` is -1 if small scores are better, so that the better method's lead is positive.
+    """Return the score difference of each pair of methods in a scenario. `scenario[algorithm][draw]` has the scores. `sign`
+    is -1 if small scores are better, so that a better method's lead is positive.
     """
     gaps: dict[tuple[str, str], Gap] = {}
     runs: dict[tuple[str, str], int] = {}
@@ -297,8 +298,8 @@ class Behind:
 def behind_best(
     methods: Collection[str], differences: Iterable[Difference], margin: float | None = None
 ) -> dict[str, Behind]:
-    """Return how far each method is behind the best. If no error can be estimated, return 0 for each method if all are equal, else
-    an empty dict. A method at most `margin` behind may be a tie.
+    """Return how far each method is behind the best. If no error can be estimated, return 0 for all methods if they are
+    equal, else {}. A method counts as a tie if it is at most `margin` behind and no rival is shown to be better.
     """
     # ahead[method][rival]: by how much the rival is ahead, at least and at most.
     ahead: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in methods}

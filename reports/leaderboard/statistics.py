@@ -81,7 +81,7 @@ class Across:
 
 
 def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | None, float | None]:
-    """Return the ends of Student's interval of the mean, m -+ t_{n-1, (1+level)/2} s / sqrt(n); (None, None) below 2 values."""
+    """Return the ends of Student's interval of the mean: m -+ t_{n-1, (1+level)/2} s / sqrt(n). Return (None, None) below 2 values."""
     if len(values) < 2:
         return None, None
     n, mean = len(values), fmean(values)
@@ -91,26 +91,26 @@ def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | Non
 
 
 def half_width(spread: float, n: int) -> float:
-    """Return half the width of Student's 95 % interval of n values with standard deviation `spread`, t_{n-1, 0.975} spread / sqrt(n)."""
+    """Return half the width of Student's 95 % interval of a mean: t_{n-1, 0.975} spread / sqrt(n). `spread` is the standard deviation."""
     return quantile((1 + LEVEL) / 2, n - 1) * spread / n**0.5
 
 
 def quantile(probability: float, freedom: float) -> float:
-    """Return a quantile of Student's t distribution with these degrees of freedom."""
+    """Return the quantile of Student's t distribution at `probability`, with `freedom` degrees of freedom."""
     return float(special.stdtrit(freedom, probability))
 
 
 def corrected(pairs: int) -> float:
-    """Return the confidence level that each of `pairs` intervals needs, so that all hold together at 95 % (Bonferroni)."""
+    """Return the confidence level for each of `pairs` intervals, so that all hold together at 95 % (Bonferroni)."""
     return 1 - (1 - LEVEL) / max(1, pairs)
 
 
 def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> Across | None:
-    """Compare algorithms over families; `families[family][scenario][algorithm]` has one score per tuning, more is better.
+    """Compare algorithms over families of data sets. `families[family][scenario][algorithm]` has one score per tuning; larger
+    scores are better. Return None if fewer than two algorithms or no family remain.
 
-    An algorithm without a score in one scenario of a family is missing from the family. Tests need every algorithm in every
-    family. So the algorithm or family with the largest share of missing pairs is left out, until no pair is missing. Return
-    None if fewer than two algorithms or no family remain.
+    The tests need every algorithm in every family, with scores in all of the family's scenarios. So the algorithm or family
+    with the largest share of missing pairs is left out, until no pair of algorithm and family is missing.
     """
     complete: dict[str, set[str]] = {}
     everybody: set[str] = set()
@@ -148,7 +148,7 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
 
 
 def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return ranks within each row of scores `(rows, algorithms)`; the highest score has rank 1, ties share their average."""
+    """Return each algorithm's rank within each row of scores (rows, algorithms). The highest score has rank 1; ties share their average."""
     ranks: npt.NDArray[Any] = stats.rankdata(-scores.round(DIGITS), "average", axis=-1)
     return ranks
 
@@ -156,8 +156,8 @@ def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _bootstrap(
     rows: Sequence[Sequence[Mapping[str, Sequence[float]]]], names: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the lower and upper ends of bootstrap percentile intervals of the average ranks; empty below 2 families (`rows`).
-    A sample draws families, and in each of their scenarios each method's tunings, with replacement. The seed is fixed.
+    """Return the lower and upper ends of bootstrap intervals of the average ranks. Both are empty for fewer than 2 families
+    (`rows`). Each sample draws families, and each method's tunings in every scenario, with replacement. The seed is fixed.
     """
     if len(rows) < 2:
         return (), ()
@@ -189,11 +189,12 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def wilcoxon(gaps: npt.NDArray[Any]) -> float:
-    """Return the exact two-sided p-value of Wilcoxon's signed-rank test of paired differences; zeros are left out.
+    """Return the exact two-sided p-value of Wilcoxon's signed-rank test for paired differences. Differences of 0 are left
+    out. If all are 0, the p-value is 1.
 
-    It is exact also with ties, where SciPy would try all signs (a second for 12 rows). Each rank r belongs to the positive
-    sum with probability 1/2, so the product of (1 + x^r) / 2 has the distribution of that sum as coefficients. Average
-    ranks of ties may end in 1/2, so ranks are doubled. If all differences are 0 the result is 1.
+    With ties SciPy would try all signs, which takes a second for 12 rows. Instead, each rank r is in the sum of positive
+    ranks with probability 1/2, so the coefficients of prod (1 + x^r) / 2 are the distribution of the sum. Ranks are doubled
+    to be whole.
     """
     unequal = gaps[gaps != 0]
     ranks = (2 * stats.rankdata(abs(unequal), "average")).astype(int)
@@ -205,8 +206,8 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
 
 
 def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
-    """Return the rows and algorithms that remain if the row or algorithm with the largest share of missing pairs is dropped
-    until every row has every algorithm. `present` holds the algorithms of each row.
+    """Return rows and algorithms such that every row has every algorithm. Until then, the row or algorithm with the largest
+    share of missing pairs is dropped. `present` holds the algorithms of each row.
     """
     names = sorted(set().union(*present.values()))
     holes = pd.DataFrame({row: ~np.isin(names, [*present[row]]) for row in present}, names)
@@ -225,9 +226,9 @@ def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
 def friedman_test(
     table: npt.NDArray[Any],
 ) -> tuple[float | None, float | None, float | None, float | None, str]:
-    """Return Friedman's chi-squared, its p-value, Iman and Davenport's F, its p-value, and the verdict, from scores
-    `(families, algorithms)`. Below 3 algorithms or 8 families (`ENOUGH`) the numbers are None, and the verdict says
-    what is needed.
+    """Return Friedman's chi-squared and p-value, Iman and Davenport's F and p-value, and the verdict. `table` has scores
+    (families, algorithms). Below 3 algorithms or 8 families (`ENOUGH`) the numbers are None, and the verdict says how many
+    are needed.
     """
     n, k = table.shape
     if k < 3 or n < ENOUGH:

@@ -33,9 +33,9 @@ def home_page(
     mlflow: str,
     nonce: str,
 ) -> str:
-    """Return the HTML page of all sweeps, or of the sweep with a name, with their leaderboards (`data`). `faults` are
-    messages about sweeps that cannot be read. `links` has the addresses of further pages by sweep, and `mlflow` is the
-    address of MLflow's pages. The page's scripts carry the `nonce` of its content security policy.
+    """Return the HTML page of all sweeps, or of the sweep `name`, with leaderboards from `data`. `faults` are messages about
+    unreadable sweeps. `links` has the addresses of further pages, by sweep, and `mlflow` the address of MLflow's pages.
+    `nonce` marks the page's scripts as allowed by its content security policy.
     """
     if data:
         data = as_shown(data, data.board)
@@ -56,7 +56,7 @@ def home_page(
 
 
 def summary(status: Status) -> dict[str, Any]:
-    """Return what the page shows of a sweep: its state, counts of trials, pace, and the trials that run now."""
+    """Return the data that the page shows about a sweep: state, trial counts, pace, and running trials."""
     done = status["ended"] - status["superseded"]
     over = done >= status["expected"] and status["recorded"] >= status["ended"]
     state = "running" if status["running"] else "finished" if over else "not running"
@@ -84,7 +84,7 @@ def scenario(entry: Status) -> str:
 
 
 def running(now: Iterable[Status], entries: Iterable[Status]) -> Table:
-    """Return the table of the running trials `now`, with the scenarios of their `entries`."""
+    """Return a table of the running trials `now`. The scenario of each trial is taken from `entries`."""
     scenarios, rows = {entry["entry_id"]: scenario(entry) for entry in entries}, []
     for trial in now:
         cells = [

@@ -44,15 +44,15 @@ class Measure(NamedTuple):
     text: Callable[[Row], str]
 
     def cell(self, row: Row) -> Cell:
-        """Return a row's cell in this column: its text, and the field's value if this is a number."""
+        """Return a row's cell in this column. The cell also holds the field's value if the value is a number."""
         value = getattr(row, self.field)
         return Cell(self.text(row), value if isinstance(value, int | float) else None)
 
 
 def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -> list[Measure]:
-    """Return the columns of the table of some rows: the usual ones, and those whose heads are `wanted` (or "all"). The number
-    of seeds is a column too if it differs between rows or a run diverged. Columns without meaning for the board are left out.
-    Raises `UserError` for an unknown head.
+    """Return the columns of a table of `rows`: the usual columns, and columns with heads in `wanted` (or "all"). Add a column
+    of seeds if their number differs between rows or a run diverged. Leave out columns that mean nothing for this board. Raise
+    `UserError` for an unknown head.
     """
     score, better = words.head_of(rows[0].metric), sign(direction(rows[0].metric))
     target, aim = "", board.target
@@ -114,17 +114,17 @@ def groups(board: Leaderboard) -> dict[Contest, list[Row]]:
 
 
 def scenario_text(group: Contest) -> str:
-    """Return a group's scenario as text, with ", warm-started" if its runs were."""
+    """Return a group's scenario as text, followed by ", warm-started" for warm-started runs."""
     return f"{group.scenario}" + ", warm-started" * group.warm
 
 
 def leads(row: Row) -> bool:
-    """Return whether a ranked row has the best mean of its group, or is not shown to be worse than the best."""
+    """Return whether a row is ranked and may be the best of its group."""
     return row.rank is not None and bool(row.behind == 0 or row.within_noise)
 
 
 def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Table]:
-    """Return a table for each group of rows, with the usual columns and those whose heads are in `columns`."""
+    """Return a table for each group of rows. `columns` has the heads of columns to show besides the usual columns."""
     tables = []
     for group, rows in groups(board).items():
         shown, lines = measures(board, rows, columns), []
@@ -145,8 +145,8 @@ def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Tabl
 
 
 def _by_model(board: Leaderboard, group: Contest) -> list[str]:
-    """Return a list with one sentence, which compares the best methods of the models in groups that differ only in the model.
-    The list is empty unless `group` is the last of these groups, and runs are compared at equal rounds.
+    """Compare the models by their best methods, over groups that differ from `group` only in the model. Return a list with
+    one sentence if `group` is the last of these groups and runs are compared at equal rounds, otherwise [].
     """
     best: dict[str, Row] = {}
     # Ranks are within a model, so rows of other models are found by replacing theirs.
@@ -192,7 +192,7 @@ def interim_tables(board: Leaderboard) -> list[Table]:
 
 
 def names_of(board: Leaderboard) -> list[str]:
-    """Return the names of all methods: first those ranked in most scenarios, then by average rank and name."""
+    """Return all methods' names, sorted by number of ranked scenarios (most first), then by average rank, then by name."""
     # References have no rank and so come last.
     ranks: dict[str, list[int]] = {row.algorithm: [] for row in board.rows}
     for row in board.rows:
@@ -214,7 +214,7 @@ def overview(board: Leaderboard) -> Table:
 
 
 def told_apart(contests: Sequence[Contest]) -> list[str]:
-    """Return a short name for each group: the parts of its scenario that differ between groups. If only some groups are
+    """Return a short name for each group, made of the scenario's parts that differ between groups. If only some groups are
     warm-started, their names say so. Names that are still equal are followed by the group's sweeps.
     """
     if not contests:
@@ -233,12 +233,12 @@ def told_apart(contests: Sequence[Contest]) -> list[str]:
 
 
 def several(board: Leaderboard) -> dict[str, Across]:
-    """Return the comparisons of methods that span more than one family of data sets, by metric."""
+    """Return, by metric, each comparison of methods over more than one family of data sets."""
     return {metric: across for metric, across in board.overall.items() if len(across.families) > 1}
 
 
 def across_table(metric: str, across: Across) -> Table:
-    """Return a table of each method's average rank over families, its 95 % interval, and the methods from which it differs significantly."""
+    """Return a table of methods' average ranks over families, with 95 % intervals and significant differences."""
     columns = (
         Column("algorithm", ColumnKind.NAME),
         Column("average rank", better=-1),
@@ -262,8 +262,8 @@ def across_table(metric: str, across: Across) -> Table:
 
 
 def render(board: Leaderboard, form: str, columns: Collection[str] = ()) -> str:
-    """Return a leaderboard as text in the form `csv`, `md` or `latex`. CSV and Markdown have the usual columns and
-    those whose heads are in `columns`, or all columns if that is empty.
+    """Return a leaderboard as text in the form `csv`, `md` or `latex`. For CSV and Markdown, `columns` has the heads of
+    columns to write besides the usual columns. If `columns` is empty, all columns are written.
     """
     if form == "csv":
         return _csv(board, columns)
@@ -272,7 +272,7 @@ def render(board: Leaderboard, form: str, columns: Collection[str] = ()) -> str:
 
 
 def _parts(board: Leaderboard, columns: Collection[str]) -> list[Table | str]:
-    """Return all tables of a leaderboard in order, with an explanation (a string) after those of unfinished scenarios."""
+    """Return a leaderboard's tables in order. A string that explains interim ranks follows the tables of unfinished scenarios."""
     interim = interim_tables(board)
     return [
         *board_tables(board, columns),
@@ -289,9 +289,9 @@ def terminal(
     explain: bool = False,
     command: str = "suite leaderboard",
 ) -> Group:
-    """Return a leaderboard for a terminal of `width` characters: for each group a table and a sentence on the best methods.
-    Bold rows may be the best. Below stand notes on how the rows were made, and options of the `command` that show more. With
-    `explain` the meaning of the columns and notes on settings follow.
+    """Return a leaderboard for a terminal of `width` characters. Each group has a table, with rows that may be the best in
+    bold, and a sentence on the best methods. Notes on how the rows were made follow, and then options of `command` that show
+    more. `explain` replaces these options by explanations of columns and settings.
     """
     board = as_shown(board, board)
     parts: list[Any] = []
@@ -326,7 +326,7 @@ def _count(items: Sequence[str], what: str) -> str:
 
 
 def audit_on_terminal(board: Leaderboard, width: int) -> Group:
-    """Return the audit of the searches for a terminal: a table with a line per row, the findings, and how to read it."""
+    """Return the search audit for a terminal of `width` characters: a table, the findings, and an explanation of the columns."""
     audited = words.audit_table(as_shown(board, board))
     if audited is None:
         return Group(Text("No search trial of these rows is recorded: nothing to audit."))
@@ -338,7 +338,7 @@ def audit_on_terminal(board: Leaderboard, width: int) -> Group:
 
 
 def _csv(board: Leaderboard, columns: Collection[str]) -> str:
-    """Return the board as CSV with full precision: the fields of the usual columns and of `columns`, or all fields if that is empty."""
+    """Return the board as CSV with full precision. `columns` adds columns to the usual columns; if it is empty, all fields are written."""
     import pandas as pd
 
     names = [*Row.__dataclass_fields__]
@@ -387,9 +387,9 @@ def _markdown(board: Leaderboard, columns: Collection[str]) -> str:
 
 
 def latex(board: Leaderboard) -> str:
-    """Return a LaTeX table (booktabs) for a paper, methods in rows and scenarios in columns, with notes for its caption. The
-    notes are comments above the table. In each scenario all methods that may be the best are bold; if only one is, the second
-    is underlined. Methods ranked in most scenarios come first, then by average rank; references come last.
+    """Return a LaTeX table (booktabs) with methods in rows and scenarios in columns. Comments above the table hold notes for
+    a caption. In each scenario, all methods that may be the best are bold. If there is only one such method, the second is
+    underlined. Methods are sorted by number of ranked scenarios, then by average rank; references come last.
     """
     import pandas as pd
 

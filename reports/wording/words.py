@@ -39,7 +39,7 @@ def spell(seconds: float) -> str:
 
 
 def short(algorithm: str) -> str:
-    """Return an algorithm's name, or only the class name of one in a file (`mine.py:Mine`)."""
+    """Return an algorithm's short name. For an algorithm in a file this is the class, such as `Mine` for `mine.py:Mine`."""
     return algorithm.rpartition(":")[2]
 
 
@@ -49,7 +49,7 @@ def label(row: Row) -> str:
 
 
 def title_of(metric: str) -> str:
-    """Return a metric's name for readers: without underscores, and without "test" except for accuracy and mse."""
+    """Return a metric's name for readers. Spaces replace underscores, and "test" is dropped except for accuracy and mse."""
     name = metric.replace("_", " ")
     return name if name in ("test accuracy", "test mse") else name.removeprefix("test ")
 
@@ -65,7 +65,7 @@ def percent(metric: str) -> bool:
 
 
 def number(value: float | None, metric: str, digits: int = 1) -> str:
-    """Return a score as text: in percent with these decimals if its metric is a share, else with four digits; "" for None."""
+    """Return a score as text; "" for None. A score in percent has `digits` decimals, any other score four significant digits."""
     if value is None:
         return ""
     return f"{100 * value:z.{digits}f}" if percent(metric) else f"{value:z.4g}"
@@ -77,9 +77,9 @@ def scored(value: float | None, metric: str) -> str:
 
 
 def score_text(value: float | None, row: Row) -> str:
-    """Return a score of a row as text: percents with one decimal, or two if the row's interval is narrower than 0.1 points.
-    One of n test samples changes the score by 100 / n points. So up to 100 test samples there is no decimal, and up to 1000
-    at most one.
+    """Return a row's score as text. A score in percent has one decimal, or two if the row's interval is narrower than 0.1
+    points. With n test samples, one sample changes the score by 100 / n points. So there is no decimal for up to 100 samples,
+    and at most one for up to 1000.
     """
     fine = row.ci_low is not None and row.ci_high is not None and row.ci_high - row.ci_low < 0.001
     # A second decimal would be noise unless the interval is that narrow.
@@ -90,14 +90,14 @@ def score_text(value: float | None, row: Row) -> str:
 
 
 def mean_text(row: Row) -> str:
-    """Return the row's mean and half the width of its interval, such as `95.2 ± 0.3`."""
+    """Return a row's mean score with half its interval's width, such as `95.2 ± 0.3`. Without an interval, return the mean alone."""
     if row.ci_low is None or row.ci_high is None:
         return score_text(row.mean, row)
     return f"{score_text(row.mean, row)} ± {score_text((row.ci_high - row.ci_low) / 2, row)}"
 
 
 def behind_text(row: Row) -> str:
-    """Return how far a row is behind the best, at least and at most, or a text such as "may be the best"."""
+    """Return how far a row is behind the best, such as `0.2 to 1.5 points`, or a text such as "may be the best"."""
     unit = " points" if percent(row.metric) else ""
     if row.rank is None or row.behind_low is None or row.behind_high is None:
         return f"{score_text(row.behind, row)}{unit}" if row.behind else ""
@@ -112,12 +112,12 @@ def behind_text(row: Row) -> str:
 
 
 def rank_text(row: Row) -> str:
-    """Return the rank, followed by `=` if several rows share it; `-` if the row is not ranked."""
+    """Return the row's rank as text, with `=` for a shared rank; `-` for an unranked row."""
     return "-" if row.rank is None else f"{row.rank}{'=' * row.tied}"
 
 
 def to_target_text(row: Row) -> str:
-    """Return the mean rounds to the target as text, with the share of runs that reached it unless all did; or "never"."""
+    """Return the mean rounds to the target as text, or "never". If only some runs reached the target, their share follows, as in `40 (75%)`."""
     if row.rounds_to_target is None:
         return "never"
     share = "" if row.reached_share == 1 else f" ({row.reached_share:.0%})"
@@ -125,7 +125,7 @@ def to_target_text(row: Row) -> str:
 
 
 def spread_text(row: Row) -> str:
-    """Return the standard deviation of a row's score over each factor that varies, such as `tuning 0.8 seed 0.3`."""
+    """Return the standard deviation of a row's score due to each factor, such as `tuning 0.8 seed 0.3`."""
     return " ".join(f"{factor} {score_text(value, row)}" for factor, value in row.spread.items())
 
 
@@ -136,7 +136,7 @@ def params_text(params: Mapping[str, Any]) -> str:
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
-    """Return the first `most` names, separated by commas, and how many more there are."""
+    """Return the first `most` names as text. If there are more names, their number follows, as in `a, b and 3 more`."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
@@ -150,15 +150,15 @@ def plural(over: str) -> str:
 
 
 def methods(rows: Sequence[Row]) -> bool:
-    """Return whether the ranked methods were tuned often enough to compare methods, not only the configurations that ran."""
+    """Return whether all ranked methods were tuned often enough to compare methods. Otherwise only configurations are compared."""
     units = [row.units if row.over != "seed" else 0 for row in rows if row.rank is not None]
     # Failures that do not occur in a method's few searches must show in those of the others.
     return bool(units) and min(units) >= UNITS and sum(sorted(units)[1:]) >= SEARCHES
 
 
 def answer(rows: Sequence[Row]) -> str:
-    """Return sentences on which ranked methods of a group may be the best, and how many runs diverged. They compare
-    methods if all were tuned often enough, otherwise only the configurations that ran.
+    """Return sentences that say which ranked methods may be the best, and how many runs diverged. The sentences compare
+    methods if all methods were tuned often enough, otherwise only the configurations that ran.
     """
     ranked = [row for row in rows if row.rank is not None]
     best = [label(row) for row in ranked if row.within_noise]
@@ -180,13 +180,13 @@ def answer(rows: Sequence[Row]) -> str:
 
 
 def unranked(rows: Sequence[Row]) -> list[str]:
-    """Return a line on the methods that are not ranked since they are outside their papers' settings; or an empty list."""
+    """Return a line on the methods that are unranked because they run outside their papers' settings; [] without such methods."""
     left = [f"{label(row)} ({row.outside.split(': ')[0]})" for row in rows if row.outside]
     return [f"Not ranked: {listed([*dict.fromkeys(left)])}."] if left else []
 
 
 def setting_notes(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence for each method whose settings differ from its paper's, without repetitions."""
+    """Return a sentence for each method whose settings differ from its paper's. Each sentence occurs once."""
     outside, away = dict[str, None](), dict[str, None]()
     for row in rows:
         if row.outside:
@@ -199,7 +199,7 @@ def setting_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def legend(board: Leaderboard) -> str:
-    """Return a line on how methods were tuned and ranked, and over how many units (such as seeds) the intervals are taken."""
+    """Return a line on how methods were tuned and ranked. It also has the sample sizes behind the intervals, such as `5 seeds`."""
     counts: dict[str, None] = {}
     for row in board.rows:
         counts[f"{row.units} {plural(row.over) if row.units > 1 else row.over}"] = None
@@ -208,7 +208,7 @@ def legend(board: Leaderboard) -> str:
 
 
 def searches(board: Leaderboard) -> list[str]:
-    """Return a line on how the configurations were searched, by sweep if sweeps differ; or an empty list."""
+    """Return a line on how configurations were searched; [] if this is unknown. If sweeps differ, the line names each sweep."""
     ways = list(dict.fromkeys(board.searched.values()))
     if len(ways) > 1:
         ways = [f"{way} ({sweep})" for sweep, way in board.searched.items()]
@@ -216,7 +216,7 @@ def searches(board: Leaderboard) -> list[str]:
 
 
 def overall_title(metric: str, across: Across) -> str:
-    """Return the title of the comparison over families of data sets. It has the numbers of families and scenarios, and the metric."""
+    """Return a title for a comparison over families of data sets. It has the metric, and the numbers of families and of scenarios."""
     n = len(across.families)
     scenarios = "" if len(across.scenarios) == n else f" ({len(across.scenarios)} scenarios)"
     return f"All {n} families of data sets{scenarios}, {metric.replace('_', ' ')}"
@@ -271,7 +271,7 @@ AUDIT_HEADS = ("searched", "diverged", "lead", "noise", "as good", "last tenth")
 
 
 def audit_table(board: Leaderboard) -> Table | None:
-    """Return the audit as a table with a line for each recorded search and no empty columns; None if no search is recorded."""
+    """Return a table of search audits, or None without audits. Each audited row of the board has a line; empty columns are left out."""
     scenarios, rows = _scenarios(board.rows), list[list[str]]()
     columns = [Column("algorithm", ColumnKind.NAME), Column("scenario", ColumnKind.NAME)]
     columns += [*map(Column, AUDIT_HEADS), Column("at an edge", ColumnKind.WORDS)]
@@ -300,7 +300,7 @@ def audit_table(board: Leaderboard) -> Table | None:
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """Return a line for each kind of finding in the rows' audits, with the names of the first few rows."""
+    """Return a line for each kind of audit finding. The line names the first few rows with this finding."""
     scenarios, kinds = _scenarios(rows), dict[str, list[str]]()
     for kind in KINDS:
         for row in rows:
@@ -315,7 +315,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
 
 
 def _scenarios(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:
-    """Return a short name for each group of rows: those parts of its scenario and sweeps that differ between the groups."""
+    """Return a short name for each group of rows. The name has the parts of scenario and sweeps in which the groups differ."""
     parts = {row.group: (*row.scenario, row.sweeps) for row in rows}
     differ = [len(set(names)) > 1 for names in zip(*parts.values(), strict=True)]
     return {group: " ".join(compress(names, differ)) for group, names in parts.items()}

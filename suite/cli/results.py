@@ -37,10 +37,10 @@ def leaderboard(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Rank algorithms by their final runs, also while a sweep runs.
+    """Rank algorithms by their final runs, even while a sweep still runs.
 
-    A name that ends with .parquet is the table of a sweep, such as a colleague's. --where takes the columns of
-    docs/table.md. Six of them are options, too: --algorithm, --dataset, --model, --heterogeneity, --sweep, --study.
+    A name that ends with .parquet is a file with a sweep's table, for instance a colleague's. --where takes any column of
+    docs/table.md. Six columns are also options: --algorithm, --dataset, --model, --heterogeneity, --sweep, --study.
     """
     values = pairs(where)
     say(READING)

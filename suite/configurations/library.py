@@ -58,12 +58,12 @@ class TunedList(list[Tuned]):
         return table(COLUMNS, rows, essential=5)
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return one row for each configuration, with columns such as `params.lr` and `scores.val_accuracy`."""
+        """Return a data frame with a row per configuration, and columns such as `params.lr` and `scores.val_accuracy`."""
         return frame(item.model_dump(mode="json") for item in self)
 
 
 def tuned_of(tables: Tables, row: Row) -> Tuned:
-    """Return the tuned configuration of a leaderboard's row. `tables` are the tables of trials behind the leaderboard."""
+    """Return the tuned configuration of a leaderboard's row. `tables` are the trial tables from which the leaderboard was made."""
     facts, searches = tables.facts[row.sweep], tables.searches[row.sweep, row.entry_id]
     ordered = tables.finals.sort_values("seed", kind="stable").to_dict("records")
     finals = [final for final in ordered if final["run_id"] in row.chosen]
@@ -107,8 +107,8 @@ def tuned_in(sweep: TableFacts) -> list[Tuned]:
 
 
 def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
-    """Return the tuned configurations of all ended sweeps in a storage folder, or on a tracking server, and then those of
-    imported files. Raise `UserError` for a folder that has neither sweeps nor imported files.
+    """Return all tuned configurations, from ended sweeps first, then from imported files. Sweeps are read from `storage` or,
+    with `tracking_uri`, from an MLflow server. Raise `UserError` if a folder has neither sweeps nor imported files.
     """
     imported = sorted((storage / "imported").rglob("*.yaml"))
     sources: list[Any] = sorted(storage.glob(f"*/{FILE}"))
@@ -132,8 +132,8 @@ def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
 def select_tuned(
     configurations: list[Tuned], algorithm: str | None = None, **scenario: str | None
 ) -> TunedList:
-    """Return the configurations of an algorithm and of these parts of a scenario, sorted by data set, level and validation
-    score, best first. In each level, those tuned for a metric other than "pooled" come last. Raise `UserError` for an unknown algorithm.
+    """Return the configurations for an algorithm and parts of a scenario. Order by data set, level, then validation score,
+    best first. Configurations for a metric other than "pooled" end their level. Raise `UserError` for an unknown algorithm.
     """
     wanted = {part: SPELLING[part](name) for part, name in scenario.items() if name is not None}
     name = None if algorithm is None else algorithms.canonical(algorithm)
@@ -149,8 +149,8 @@ def select_tuned(
 
 
 def best_of(configurations: TunedList) -> Tuned:
-    """Return the configuration with the best validation score. Raise `UserError` where they are of several data sets or
-    levels, whose scores cannot be compared.
+    """Return the configuration with the best validation score. Raise `UserError` for several data sets or heterogeneity
+    levels, as their scores are not comparable.
     """
     levels = {(item.dataset, shlex.quote(item.heterogeneity)) for item in configurations}
     if len(levels) > 1:
@@ -163,9 +163,9 @@ def best_of(configurations: TunedList) -> Tuned:
 def warm_start(
     entries: Sequence[Entry], configurations: Sequence[Tuned]
 ) -> dict[str, list[InitialConfiguration]]:
-    """Return for each entry's id a list with the nearest tuned configuration of its algorithm and task, or [] if there is
-    none. The nearest one agrees with the entry in the data set if possible, then in the model, then in the level.
-    Hyperparameters without a value get the entry's defaults.
+    """Return a list with the nearest tuned configuration for each entry, by entry id. Without a configuration of the entry's
+    algorithm and task, the list is empty. The nearest configuration has the same data set if possible, then the same model,
+    then the same level. Hyperparameters without a value get the entry's defaults.
     """
     warm: dict[str, list[InitialConfiguration]] = {}
     for entry in entries:

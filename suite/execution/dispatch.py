@@ -48,11 +48,11 @@ class TrialSource(Protocol):
 
     @property
     def exhausted(self) -> bool:
-        """Return whether all trials have ended, so that there will be no further one."""
+        """Return whether all trials have ended and no further trial will come."""
 
     @property
     def code(self) -> Collection[str]:
-        """Return the names of algorithms, data sets and models in the trials, which may be names of third-party code."""
+        """Return the names of the trials' algorithms, data sets and models. Some of them may name third-party code."""
 
 
 @dataclass
@@ -146,11 +146,11 @@ class Dispatch:
 
     @property
     def over(self) -> bool:
-        """Return whether all trials handed out have ended, and no other will be handed out."""
+        """Return whether all trials that began have ended and no further trial will begin."""
         return not self.packs and (self.control.draining or self.source.exhausted)
 
     def next(self, process: str) -> dict[str, TrialConfig]:
-        """Return the configurations, by trial id, of the trials that a new process is to run; {} if none can begin now."""
+        """Choose the trials of a new process. Return their configurations by trial id, or {} if no trial can begin now."""
         free, now = self.slots - len(self.packs), time.monotonic()
         if self.control.draining or free <= 0:
             return {}
@@ -190,7 +190,7 @@ class Dispatch:
             self._call(draw)
 
     def _wait(self, request: TrialRequest) -> Waiting:
-        """Return a `Waiting` for a request. Its trial will run alone if it has started before or may be stopped early."""
+        """Return the queue entry of a requested trial. The trial will run alone if it started before or may be stopped early."""
         # A trial that failed may be the reason why its process died. Stopping a trial early ends its process.
         alone = request.trial_id in self._trials or self.schedulers.stops(request)
         size = 1 if alone else self.plan.packs.get(request.entry_id, 1)
@@ -200,7 +200,7 @@ class Dispatch:
         return Waiting(request, spec, size, kind)
 
     def config(self, request: TrialRequest, spec: TrialSpec) -> TrialConfig:
-        """Return the configuration by which a process runs the trial `spec` of a request."""
+        """Return the configuration with which a process runs a requested trial. `spec` is the trial's specification."""
         plan, resources = self.plan, self.cluster.resources
         memory = plan.memory.get(request.entry_id, 0) if self.cluster.shared else 0
         return TrialConfig(
@@ -216,14 +216,14 @@ class Dispatch:
         )
 
     def began(self, process: str) -> None:
-        """Note that a process has begun its trials."""
+        """Record that a process has begun its trials."""
         for trial_id in self.packs[process]:
             trial = self._trials[trial_id]
             trial.began = self._ran = time.monotonic()
             self._call(self.hooks.began, trial.request, process)
 
     def prunes(self, trial_id: str, news: TrialResult) -> bool:
-        """Return whether a trial is to be stopped after the report `news`, since it is behind other trials of its entry."""
+        """Record the scores in a trial's report `news`, and return whether early stopping must end the trial."""
         stops = False
         if news.status == Status.RUNNING:
             for at, value in news.intermediates.items():
@@ -231,7 +231,7 @@ class Dispatch:
         return stops
 
     def reported(self, process: str, reports: Mapping[str, TrialResult]) -> None:
-        """Record new reports of a process, by trial id. A report whose status is not `running` ends its trial."""
+        """Record a process's new reports, by trial id. A status other than `running` ends the trial."""
         for trial_id, news in reports.items():
             trial = self._trials[trial_id]
             trial.outcome.add(news)
@@ -241,14 +241,14 @@ class Dispatch:
                 self._end(trial)
 
     def stopped(self, process: str, error: str = "") -> None:
-        """Record that a process has ended. Its unfinished trials failed if there is an `error`, and were stopped early otherwise."""
+        """Record that a process has ended. Its unfinished trials count as failed if `error` is set, otherwise as stopped early."""
         for trial in self._unfinished(process):
             trial.outcome.status = Status.FAILED if error else Status.PRUNED
             trial.outcome.error = shortened(error)
             self._end(trial)
 
     def died(self, process: str, reason: str) -> None:
-        """Record that a process died. Its trials start again from their checkpoints, but not after `DEATHS` deaths without progress."""
+        """Record that a process died. Its trials restart from checkpoints, unless they died `DEATHS` times in a row without progress."""
         for trial in self._unfinished(process):
             if trial.began is None:  # the process has not started, which does not count as a death
                 say(f"no process starts for trial {trial.request.trial_id}: {reason[:300]}")
@@ -266,7 +266,7 @@ class Dispatch:
             self._call(self.hooks.died, trial.request, outcome, again)
 
     def _unfinished(self, process: str) -> Iterator[Trial]:
-        """Yield the unfinished trials of a process that ended, but none if the whole run ends now."""
+        """Forget a process that ended, and yield its unfinished trials. Yield no trial if the whole run ends now."""
         for trial_id in self.packs.pop(process, ()):
             if not self.control.ends_now:
                 yield self._trials[trial_id]
@@ -283,7 +283,7 @@ class Dispatch:
             Checkpoint(f"{self.plan.checkpoints}/{request.trial_id}.pt").delete()
 
     def look(self) -> None:
-        """Request trials for the next packs. If no trial has run on a shared cluster for `PATIENCE` seconds, report why."""
+        """Request trials ahead of need. If no trial has run on a shared cluster for `PATIENCE` seconds, report what the trials wait for."""
         if self._waiting:
             self._draw(AHEAD * self._waiting[0].size)
         handed_out = [self._trials[name] for pack in self.packs.values() for name in pack]

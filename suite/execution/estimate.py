@@ -29,7 +29,7 @@ class Estimates:
         self._sizes: dict[str, tuple[Footprint, int]] = {}
 
     def size(self, entry: Entry) -> tuple[Footprint, int]:
-        """Return the estimated footprint of an entry's trial, and how many such trials may share a process."""
+        """Return the estimated memory and work (the footprint) of an entry's trial, and how many such trials may share a process."""
         if entry.id not in self._sizes:
             spec, resources = self._default(entry), self.resources
             data = self._partition(spec)
@@ -52,7 +52,7 @@ class Estimates:
         return self._sizes[entry.id]
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:
-        """Return by entry id the memory in bytes of a process that runs a full pack of the entry's trials."""
+        """Return the bytes of memory that a process needs for each entry, by entry id. The process runs as many trials as may share it."""
         memory = {}
         for entry in entries:
             need, pack = self.size(entry)
@@ -61,14 +61,14 @@ class Estimates:
         return memory
 
     def packs(self, entries: Iterable[Entry]) -> dict[str, int]:
-        """Return by entry id how many trials of the entry may share a process."""
+        """Return how many trials of each entry may share a process, by entry id."""
         return {entry.id: self.size(entry)[1] for entry in entries}
 
     def plan(self, entries: list[Entry], calibrate: bool) -> dict[str, Any]:
-        """Return the work, time, memory and disk of a sweep of these entries. Each trial counts with all rounds, so early stopping
-        can only reduce the work. The disk holds one checkpoint of each trial that runs at the same time.
+        """Return the estimated work, time, memory and disk space of a sweep. Work counts all rounds of each trial, although
+        early stopping may end trials sooner. Disk space is for the checkpoints of trials that run at the same time.
 
-        Seconds and hours are None unless `calibrate` is true: then a few rounds of each default configuration are measured.
+        Times are None unless `calibrate` is true. Then a few rounds of each entry's default configuration are measured.
         """
         study, slots = self.study, local_slots(self.resources)
         search, sampler = SweepSearch(entries, study), find_sampler(study.sampler)

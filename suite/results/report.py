@@ -37,8 +37,8 @@ def write(
     server: str,
     forms: Iterable[str] = (),
 ) -> WrittenReport:
-    """Write `report.html` to a folder, and its charts in these file formats to the subfolder `figures`. `server` is the address
-    of MLflow's pages. Raise `UserError` if one of the files exists and is not from a report.
+    """Write `report.html` to a folder, and its charts to the subfolder `figures`. `forms` has the charts' file formats, and
+    `server` is the address of MLflow's pages. Raise `UserError` if a file exists that is not from a report.
     """
     from reports.page.page import build
 
@@ -68,7 +68,7 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
 
 
 def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
-    """Yield the test curves of the leaderboard's final runs, except of runs that diverged or have no finite score."""
+    """Yield the test curve of each final run on the leaderboard. Skip runs that diverged or have no finite score."""
     finals = {final["run_id"]: final for final in tables.finals.to_dict("records")}
     histories = tables.histories(["test", *map("{}_curve".format, COSTS["bytes"])])
     for row in board.rows:
@@ -93,7 +93,7 @@ def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
 
 
 def _failures(tables: Tables, query: Query) -> Iterable[Failure]:
-    """Yield the runs of a query that failed or diverged, and final runs whose score is not finite."""
+    """Yield a query's failed and diverged runs, and its final runs without a finite score."""
     names = dict.fromkeys((*FAILED, "not_finite", "error", "run_id", *query.where))
     runs = query.rows(tables.frame(names, (*SEARCHES, *FINALS)))
     bad = runs["status"].isin([Status.FAILED, Status.DIVERGED])
@@ -113,7 +113,7 @@ def _failures(tables: Tables, query: Query) -> Iterable[Failure]:
 
 
 def _sweep(tables: Tables, name: str, searched: str) -> SweepFacts:
-    """Return what a report says about a sweep: its study, versions, seeds, fingerprints of partitions, and shared settings."""
+    """Return the facts that a report states about a sweep, such as its study, versions, seeds and partition fingerprints."""
     sweep, finals = tables.facts[name], tables.finals[tables.finals["sweep"] == name]
     study = {key: value for key, value in sweep.study.items() if value not in (None, {}, "")}
     settings = stated(study.get("settings", {}))

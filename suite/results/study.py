@@ -42,7 +42,7 @@ class SearchTrials(NamedTuple):
 
 
 def searches_of(table: TrialTable) -> Iterator[SearchTrials]:
-    """Yield the searches of a sweep that have ended trials, in the order of its study."""
+    """Yield the sweep's searches with at least one ended trial, in the order of the study's entries."""
     rows, sweep = table.columns([*COLUMNS, "round", "val"], ("search",)), table.facts
     for entry in sweep.entries:
         for key, trials in rows[rows["entry_id"] == entry.id].groupby("replicate"):
@@ -55,8 +55,8 @@ def searches_of(table: TrialTable) -> Iterator[SearchTrials]:
 
 
 def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> dict[str, Any]:
-    """Return an Optuna distribution for each searched hyperparameter. It includes all tried values, since Optuna compares only
-    trials with equal distributions. A distribution with values that are not numbers is categorical.
+    """Return each searched hyperparameter's Optuna distribution, widened to include all tried values. Optuna compares only
+    trials with equal distributions. A distribution over choices, or over values that are not numbers, is categorical.
     """
     tried, ranges = [*map(json.loads, rows["params"])], dict[str, Any]()
     for name, declared in space.items():
@@ -72,7 +72,7 @@ def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return text, a number or None as it is, and any other value as JSON, since Optuna stores nothing else."""
+    """Return a value that Optuna can store: text, numbers and None unchanged, any other value as JSON."""
     return value if isinstance(value, str | int | float | None) else json.dumps(value)
 
 
@@ -98,7 +98,7 @@ def _trial(row: Row, ranges: Mapping[str, Any]) -> FrozenTrial:
 
 
 def add(search: SearchTrials, storage: BaseStorage) -> optuna.Study:
-    """Add the missing trials of a search to its Optuna study in a storage. Create the study if necessary, and return it."""
+    """Add a search's missing trials to its Optuna study, and return the study. Create the study in `storage` if necessary."""
     study = optuna.create_study(
         storage=storage,
         study_name=f"{search.attributes['sweep']}: {search.name}",
@@ -114,7 +114,7 @@ def add(search: SearchTrials, storage: BaseStorage) -> optuna.Study:
 
 
 def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
-    """Update the Optuna studies in a storage from tables. Add new trials at the end, so that earlier trials keep their numbers."""
+    """Update the Optuna studies in a storage from tables. New trials come last, so that earlier trials keep their numbers."""
     searches = [*chain.from_iterable(map(searches_of, tables))]
     current = [search.attributes for search in searches]
     for study in storage.get_all_studies():
@@ -126,7 +126,7 @@ def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
 
 
 def study_of(table: TrialTable, name: str) -> optuna.Study:
-    """Return the Optuna study of the entry `name`, or of its replicate `t1` for `ENTRY · t1`. Raise `UserError` for other names."""
+    """Return the Optuna study of an entry by its name; `ENTRY · t1` names replicate `t1`. Raise `UserError` for an unknown name."""
     searches = {search.name: search for search in searches_of(table)}
     if name not in searches:
         raise unknown(f"entry of sweep {table.facts.name}", name, searches)

@@ -14,8 +14,8 @@ def report(
     intermediates: Mapping[int, float],
     excess: Mapping[str, float],
 ) -> None:
-    """Write intermediate values, by step, and the excess over each constraint into a running trial. The public way, an
-    `optuna.Trial`, would make the sampler suggest a configuration once more.
+    """Write a running trial's values by step, and how far the trial exceeds each constraint, into `study`. Optuna's public
+    `Trial` is no alternative, since creating it makes the sampler suggest another configuration.
     """
     storage, trial = study._storage, study.get_trials(deepcopy=False)[number]
     for name, value in excess.items():
@@ -25,7 +25,7 @@ def report(
 
 
 def forget_notes(study: optuna.Study, number: int) -> None:
-    """Delete a sampler's notes on a running trial. TPE and GP use notes in their next suggestion, which would then differ
-    after a restart, since a replayed journal does not restore notes.
+    """Delete the notes that a sampler keeps on a running trial. TPE and GP would use the notes in later suggestions. A
+    restart does not restore notes, so suggestions after a restart would differ.
     """
     study.get_trials(deepcopy=False)[number].system_attrs.clear()

@@ -29,7 +29,7 @@ class EntrySchedulers:
         """For each (search, stop): the score of each trial that reached the stop, by trial id, the larger the better."""
 
     def stops(self, request: TrialRequest) -> tuple[int, ...]:
-        """Return the rounds after which a run may be stopped: () without a scheduler, and for runs that repeat a search trial."""
+        """Return the rounds after which a run may be stopped early. Without a scheduler, and for confirming and final runs, return ()."""
         if self.scheduler == "none" or request.kind != TrialKind.SEARCH:
             return ()
         return self._entries[request.entry_id].stops
@@ -48,7 +48,7 @@ class EntrySchedulers:
         return bool(ends)
 
     def replay(self, ended: Mapping[str, ValidationResult]) -> None:
-        """Restore the scores at all stops, after a restart, from the recorded results of trials that ended before it."""
+        """Restore the scores of ended trials after a restart. Early stopping compares later trials with these scores."""
         for trial_id, end in ended.items():
             # The scheduler never sees the last report of a trial that ended by itself.
             last = end.at if end.status in (Status.FINISHED, Status.DIVERGED) else None

@@ -47,16 +47,16 @@ class TrialRequest:
 
     @property
     def search(self) -> str:
-        """The id of its search: the entry's id, and the name of the replicate if it is not the first."""
+        """Return the id of the run's search: the entry's id and, except in the first replicate, the replicate's name."""
         return "-".join(filter(None, (self.entry_id, self.replicate)))
 
     @property
     def counted(self) -> bool:
-        """Whether the run is part of the search: a search trial or a confirming run."""
+        """Return whether the run belongs to the search. Search trials and confirming runs do, final runs do not."""
         return self.kind in (TrialKind.SEARCH, TrialKind.CONFIRM)
 
     def spec(self, entry: "Entry") -> TrialSpec:
-        """Return the specification of the run. The search leaves out fine-tuning, which changes test scores only."""
+        """Return the specification of the run. Runs of the search skip fine-tuning, since it changes test scores only."""
         split = Replicate.parse(self.replicate).split
         spec = entry.spec(self.params, self.seed, self.partition_seed, split)
         if not self.counted or spec.settings.fine_tune is None:
@@ -81,15 +81,15 @@ class ValidationResult:
 
     @classmethod
     def of(cls, outcome: TrialResult) -> Self:
-        """Return the part of a trial's outcome that the search may see."""
+        """Return a trial's outcome as the search may see it, without test metrics."""
         last = outcome.history[-1] if outcome.history else {}
         spent = {name: last[name] for name in COUNTED if name in last}
         scores, at = outcome.intermediates, outcome.last_round
         return cls(outcome.status, outcome.value, scores, spent, at)
 
     def exceeded(self, entry: "Entry") -> dict[str, float]:
-        """Return cost / bound - 1 for each constraint of the entry, which is at most 0 where the constraint is kept. The cost
-        of a run that ended early is scaled up to all rounds.
+        """Return cost / bound - 1 for each constraint of the entry. The run keeps a constraint if the value is at most 0. The
+        cost of a run that ended early is scaled up to all rounds.
         """
         scale = entry.settings.rounds / self.at if self.at else 0.0
         bounds = entry.constraints.items()

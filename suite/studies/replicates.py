@@ -40,18 +40,18 @@ class Replicate:
 
     @property
     def name(self) -> str:
-        """The name, such as `v1d1t2` for split 1, partition 1, tuning 2. Parts with number 0 are left out."""
+        """Return the name, such as `v1d1t2` for split 1, partition 1 and tuning 2. The name omits parts with number 0."""
         parts = (("v", self.split), ("d", self.partition), ("t", self.tuning))
         return "".join(f"{letter}{level}" for letter, level in parts if level)
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The integers that seed a sampler together with the study's seed and the entry, or () for the first replicate."""
+        """Return the integers that seed a sampler, besides the study's seed and the entry. They are () for the first replicate."""
         return (self.split, self.partition, self.tuning) if self.name else ()
 
     @property
     def seed(self) -> int:
-        """The number to add to the first replicate's run seeds to get this replicate's run seeds."""
+        """Return the number by which this replicate's run seeds exceed the first replicate's run seeds."""
         return (
             self.tuning * TUNING_SEEDS + self.partition * PARTITION_SEEDS + self.split * SPLIT_SEEDS
         )
@@ -61,22 +61,22 @@ FIRST = Replicate()
 
 
 def replicates(tunings: int, partitions: int, splits: int) -> list[Replicate]:
-    """Return all replicates of a study in the order of their trials, in which splits vary fastest and tunings slowest."""
+    """Return all replicates of a study in a fixed order: splits vary fastest, tunings slowest."""
     levels = itertools.product(range(tunings), range(partitions), range(splits))
     return [Replicate(split, partition, tuning) for tuning, partition, split in levels]
 
 
 def replicates_of(study: Mapping[str, Any]) -> int:
-    """Return the number of replicates of each entry: tunings x partitions x splits. A key that `study` lacks counts as 1."""
+    """Return how many replicates each entry of a study has: tunings x partitions x splits. A missing key counts as 1."""
     return prod(int(study.get(factor, 1)) for factor in ("tunings", "partitions", "splits"))
 
 
 def finals_of(study: Mapping[str, Any]) -> int:
-    """Return the number of final runs of each entry of a study, in all of its replicates."""
+    """Return how many final runs each entry of a study has in all replicates together."""
     return int(study["seeds"]) * replicates_of(study)
 
 
 def confirms_of(study: Mapping[str, Any]) -> int:
-    """Return how many confirming runs each entry of a study has, over all of its replicates."""
+    """Return how many confirming runs each entry of a study has in all replicates together."""
     confirm = study.get("confirm") or {"best": 0, "seeds": 0}
     return int(confirm["best"] * confirm["seeds"]) * replicates_of(study)

@@ -41,7 +41,7 @@ class SweepRequest:
     smoke: bool = False
 
     def open(self) -> Sweep:
-        """Return the sweep, ready to run. Raise `UserError` with all faults of the study, or for files that cannot be used."""
+        """Return the sweep, ready to run. Raise `UserError` if the study has faults or the sweep's files cannot be used."""
         state = self.paths.state()
         begun = state.begun if self.resume else None
         name, study = self._read(begun, self.changes)
@@ -57,7 +57,7 @@ class SweepRequest:
         return self.paths.name, check_study(self.study, changes, f"study {self.paths.name}")
 
     def run(self, resources: Resources, minutes: float | None = None) -> Result:
-        """Run the sweep, within `minutes` if given. Raise `UserError` if it cannot start, and `HaltedError` if a fault ends it."""
+        """Run the sweep, for at most `minutes`, and return its result. Raise `UserError` if the sweep cannot start, `HaltedError` for a fault."""
         from suite.execution.cluster import check
 
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
@@ -78,7 +78,7 @@ class SweepRequest:
 
 
 def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> Study:
-    """Return the study of an earlier session with changes. Raise `UserError` for changes that affect the search, other than additions."""
+    """Return a resumed sweep's study with changes. Raise `UserError` for a change to the search that is not an extension."""
     before, study = check_study(former, {}, source), check_study(former, changes, source)
     # `model_dump` leaves out `tunings`, `partitions` and `splits` of 1.
     was, now = (dict[str, Any](each) | each.model_dump(mode="json") for each in (before, study))
@@ -104,11 +104,11 @@ def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source:
 def changes(
     values: Mapping[str, Any], address: str | None = None
 ) -> tuple[dict[str, Any], Resources, str | None]:
-    """Split the options of a sweep into changes of its study by key, the resources of its trials (with a cluster's `address`),
-    and the path or URI for checkpoints (None by default).
+    """Split a sweep's options into study changes (by key), resources, and the checkpoint folder. The resources include a
+    cluster's `address`. The folder is a path or URI, or None if no option names it.
 
-    An option is a key of the study, a setting by its bare name (`rounds`), a key inside another (`search.lr`), or a field
-    of `Resources`. A list may be a text with commas, and a range `LOW..HIGH`. Raise one `UserError` with every unknown key.
+    An option is a key of the study, a setting such as `rounds`, a key inside another such as `search.lr`, or a field of
+    `Resources`. A list may be a text with commas, and a range `LOW..HIGH`. Raise one `UserError` with every unknown key.
     """
     rest: dict[str, Any] = {}
     for key, value in values.items():
@@ -137,7 +137,7 @@ def changes(
 
 
 def _range(value: Any) -> Any:
-    """Return a range in the form of a study: a list becomes choices, `LOW..HIGH` an interval. Raise `UserError` otherwise."""
+    """Return a range as a study writes it: a list becomes choices, `LOW..HIGH` an interval. Raise `UserError` for other text."""
     if isinstance(value, list):
         return {"choices": value}
     if isinstance(value, Mapping):

@@ -23,8 +23,8 @@ LEAST = 0.05
 
 
 def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
-    """Return a sweep's progress as plain data, with a row per entry in `best` and a row per running trial in `now`. `active`
-    says whether a process runs the sweep. Running trials and the pace are known only within that process.
+    """Return a sweep's progress as plain data. `best` has a row per entry, and `now` a row per running trial. `active` says
+    whether a process runs the sweep. Only that process knows the running trials and the pace.
     """
     begun = state.begun
     assert begun is not None
@@ -72,7 +72,7 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
 
 
 def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) -> dict[str, Any]:
-    """Return an entry's numbers of trials by status, and its best score. Of the final runs, only those in `finals` count."""
+    """Return the numbers of an entry's trials, by status, and its best score. Final runs count only if they are in `finals`."""
     assert state.begun is not None
     tally, study = state.tallies[entry_id], state.begun.study
     planned, confirms = state.planned.get(entry_id, 0), confirms_of(study)
@@ -95,8 +95,8 @@ def sweeps(storage: Path) -> list[str]:
 
 
 def status(storage: Path, name: str) -> dict[str, Any]:
-    """Return the JSON document of `suite status`: a sweep's progress, the seconds since its journal changed, and whether it was
-    asked to end. Raise `UserError` if there is no such sweep, or its journal is damaged or of another version.
+    """Return the progress of a sweep, as `suite status --json` prints it. Also return the seconds since the journal changed,
+    and any request to stop or cancel the sweep. Raise `UserError` if the sweep is unknown or its journal cannot be read.
     """
     folder = _folder(storage, name)
     journal, progress = folder / JOURNAL, dict[str, Any]()
@@ -118,7 +118,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
 
 
 def keep(folder: Path, progress: Mapping[str, Any]) -> None:
-    """Write a sweep's progress to the status file in its folder, which other processes read. Ignore a failure."""
+    """Write a sweep's progress to the status file in `folder`, for other processes to read. Ignore write errors."""
     with suppress(OSError):  # the sweep itself does not need the file
         size = (folder / JOURNAL).stat().st_size
         with replacing(folder / STATUS) as part:
@@ -126,7 +126,7 @@ def keep(folder: Path, progress: Mapping[str, Any]) -> None:
 
 
 def ask(storage: Path, name: str, word: str) -> bool:
-    """Ask the process that runs a sweep to end it: `word` is "stop" or "cancel". Return whether this machine has such a process."""
+    """Ask a running sweep to end, with `word` "stop" or "cancel". Return whether a process on this machine runs the sweep."""
     folder = _folder(storage, name)
     with writing(folder):
         Control(folder).ask(word)

@@ -28,7 +28,7 @@ class FedAvg(Algorithm):
     """The entries of the state that the server sends to clients in each round. Clients start from the first."""
 
     def init(self, fed: Federation) -> State:
-        """Return the server's weights `w` (d,)."""
+        """Return the initial state: the server's weights `w` (d,)."""
         return {"w": fed.initial_server()}
 
     def round(self, state: State, fed: Federation) -> State:
@@ -49,16 +49,16 @@ class FedAvg(Algorithm):
     def train(
         self, state: State, ids: Tensor, start: Tensor, fed: Federation, at_round: int | None = None
     ) -> Tensor:
-        """Return the weights (k, d) after clients `ids` have trained from `start`. With `at_round` repeat an earlier round's training."""
+        """Return the weights (k, d) of clients `ids` after training from `start` (k, d). `at_round` draws an earlier round's minibatches."""
         rows = self.rows(state, ids, fed)
         return fed.train(ids, start, self.lr, self.direction, at_round, start=start, **rows)
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """Return further arguments for `direction`, the direction of a local step: tensors (k, ...) with one row for each client."""
+        """Return further arguments of the method `direction`, by name: tensors (k, ...) with one row per client."""
         return {}
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
-        """Return a local step's direction (w <- w - lr direction) from weights, gradients and start points, all (a, d)."""
+        """Return the direction of a local step, w <- w - lr direction. Weights w, gradients g and `start` have one row per client, (a, d)."""
         return g
 
     def aggregate(
@@ -68,5 +68,5 @@ class FedAvg(Algorithm):
         return {**state, "w": fed.weights(ids) @ fed.upload(ids, local)}
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        """Return the model that is evaluated: the server's."""
+        """Return the model to evaluate, by name: the server's weights (d,)."""
         return {"server": state["w"]}

@@ -27,7 +27,7 @@ class FedAvgM(FedAvg):
     server_lr: float = real(1.0, low=0.1, high=3.0, log=True, at_least=0, rate=True)
 
     def init(self, fed: Federation) -> State:
-        """Return the server's weights `w` and momentum `v` (0), both (d,)."""
+        """Return the initial state: the server's weights `w` and momentum `v` = 0, both (d,)."""
         state = super().init(fed)
         return {**state, "v": torch.zeros_like(state["w"])}
 

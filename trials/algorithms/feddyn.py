@@ -37,13 +37,13 @@ class FedDyn(FedAvg):
     alpha: float = real(0.01, low=1e-4, high=1.0, log=True, at_least=0)
 
     def init(self, fed: Federation) -> State:
-        """Return the server's `w`, mean drift `mean_h` and `selected` (mean_S w_k), all (d,), and drifts `h` (n, d)."""
+        """Return the initial state. Weights `w`, mean drift `mean_h` and mean client model `selected` are (d,), and drifts `h` are (n, d)."""
         state = super().init(fed)
         zeros = torch.zeros_like(state["w"])
         return {**state, "mean_h": zeros, "selected": state["w"], "h": fed.client_rows()}
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """Return the points w - h_k (k, d) to which the penalty pulls, as `target`, and the factors a_k (k, 1), as `a`."""
+        """Return the centres w - h_k (k, d) of the penalty as `target`, and the penalty's factors a_k (k, 1) as `a`."""
         a = self.alpha / fed.relative_size(ids)
         return {"target": state["w"] - state["h"][ids], "a": a.unsqueeze(1)}
 
@@ -53,7 +53,7 @@ class FedDyn(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return the state with w_k - w added to the clients' drifts, and the mean drift added to the new mean model."""
+        """Return the next state: h_k <- h_k + w_k - w for selected clients, then w <- mean_S w_k + (1 / n) sum_k h_k."""
         delta = self.displacement(state, start, local)
         state["h"].write(ids, state["h"][ids] + delta)
         mean_h = state["mean_h"] + delta.sum(0) / fed.n
@@ -61,9 +61,9 @@ class FedDyn(FedAvg):
         return {**state, "w": selected + mean_h, "mean_h": mean_h, "selected": selected}
 
     def displacement(self, state: State, start: Tensor, local: Tensor) -> Tensor:
-        """Return w_k - w (k, d), by which training moved each client from the server's model."""
+        """Return w_k - w (k, d), each client's trained weights minus the server's weights."""
         return local - state["w"]
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        """Return the server's model, and the mean model of the clients selected last."""
+        """Return the server's model as `server`, and the mean model of the last selected clients as `selected`."""
         return {**super().scored(state, fed), "selected": state["selected"]}

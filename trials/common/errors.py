@@ -15,7 +15,7 @@ CUTOFF = 0.6  # the least similarity of a suggestion: `nope` must not suggest `p
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """Return the error for an unknown name: it suggests the nearest known name, or lists all known names."""
+    """Return a `UserError` for an unknown name. Its message suggests the nearest known name, or lists all known names."""
     names, usual = sorted(known), USUAL.get(name.lower())
     near = get_close_matches(name.split("(")[0].split(":")[0], names, n=1, cutoff=CUTOFF)
     near = [usual] if usual in names else near

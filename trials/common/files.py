@@ -7,8 +7,8 @@ from trials.common.errors import UserError
 
 
 def look(text: str | Path, what: str) -> tuple[Path, str]:
-    """Return a user's path with `~` expanded, and its kind: "file", "folder", "pipe or device", or "" if it does not exist.
-    Raise `UserError` for a broken link or an unreadable path; `what` says in the message what the path is for.
+    """Return a path with `~` expanded, and its kind: "file", "folder", "pipe or device", or "" for a missing path. Raise
+    `UserError` for a broken link or an unreadable path. `what` names the path's purpose in the message.
     """
     shown = str(text) if str(text).isprintable() else repr(str(text))
     try:
@@ -32,7 +32,7 @@ def resolved(text: str | Path, what: str) -> Path:
 
 
 def plain(path: Path, what: str) -> Path:
-    """Return the path of a regular file. Raise `UserError` for a missing file, a folder, a pipe or a device."""
+    """Return a file's path with `~` expanded. Raise `UserError` if the path does not lead to a regular file."""
     expanded, kind = look(path, what)
     if kind != "file":
         reason = f"it is a {kind}, not a file" if kind else "it does not exist"

@@ -38,7 +38,7 @@ class NaturalData(DatasetFamily):
 
     @abstractmethod
     def born(self, folder: Path) -> Born:
-        """Return the samples of the files below the data root `folder`, whose checksums were checked."""
+        """Return the samples in the files below the data root `folder`. The files' checksums have been checked."""
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         folder = self.fetch(root)
@@ -76,7 +76,7 @@ class MNISTWriters(MNIST):
 
 
 def read_table(content: bytes, **options: Any) -> Any:
-    """Return a table of comma-separated values without a header; its columns are numbered from 0."""
+    """Return a pandas table of comma-separated values without a header. Columns are numbered from 0; `options` go to `read_csv`."""
     options |= {"skipinitialspace": True, "float_precision": "round_trip"}
     return pd.read_csv(io.BytesIO(content), header=None, **options)
 
@@ -190,7 +190,7 @@ class HAPT(NaturalData):
         return spectrum, y, person, np.isin(person, [2, 4, 9, 10, 12, 13, 18, 20, 24])
 
     def recordings(self, folder: Path) -> tuple[Array, ...]:
-        """Return four arrays: the signals (rows, 6), and each row's label (-1: none), person and recording, (rows,)."""
+        """Return the sensor signals (rows, 6), and three arrays (rows,) with each row's label (-1 for none), person and recording."""
         if (folder / "hapt_raw.npz").is_file():
             with np.load(folder / "hapt_raw.npz", allow_pickle=False) as file:
                 return tuple(file[name] for name in ("signals", "label", "user", "recording"))
@@ -208,12 +208,12 @@ class HAPT(NaturalData):
 
 
 def words(text: str) -> list[str]:
-    """Return the lower-case words of a text; each of the marks . , ! ? ; counts as a word."""
+    """Return the lower-case words of a text. Each of the marks . , ! ? ; counts as a word."""
     return re.findall(r"[\w']+|[.,!?;]", text.lower())
 
 
 def frequent(texts: Iterable[list[str]], number: int) -> dict[str, int]:
-    """Return the `number` most frequent words with their ranks from 0; equally frequent words in alphabetical order."""
+    """Return the ranks, from 0, of the `number` most frequent words. Equally frequent words are ranked in alphabetical order."""
     counts = Counter(chain.from_iterable(texts))
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     return dict(zip(ranked[:number], range(number), strict=False))
@@ -264,7 +264,7 @@ CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijk
 
 
 def character_ids(texts: list[str], length: int) -> Array:
-    """Return the token of each character, (n, length) uint8; raise `ValueError` for another length or an unknown character."""
+    """Return the character tokens of n texts, (n, length) uint8. Raise `ValueError` for a text of another length or an unknown character."""
     codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
     table = np.full(128, 255, np.uint8)
     table[np.frombuffer(CHARACTERS.encode(), np.uint8)] = np.arange(len(CHARACTERS))
@@ -297,9 +297,9 @@ class ShakespeareText(NaturalData):
 
 
 def roles(lines: Sequence[str]) -> dict[str, str]:
-    """Return the text that each role of each play speaks, by LEAF's rules. A speech begins with a line `  Name. Text`; lines
-    indented by four continue it. The Comedy of Errors has no indents: there every line continues a speech, up to a stage
-    direction (`<`) or an act. Case in names is ignored, roles of one or two lines are dropped, and repeated blanks become one.
+    """Return the text spoken by each role of each play, by LEAF's rules. A speech begins with a line `  Name. Text` and goes
+    on in lines indented by four blanks. The Comedy of Errors has no indents; there a speech ends at a stage direction (`<`)
+    or an act. Case in names is ignored, roles of one or two lines in a play are dropped, and repeated blanks become one.
     """
     author, last_line, speaker = "by William Shakespeare", 124196, r"([a-zA-Z][a-zA-Z ]*)\. (.*)"
     works = [number for number, line in enumerate(lines) if author in line][1:]  # not the sonnets
@@ -326,11 +326,11 @@ def roles(lines: Sequence[str]) -> dict[str, str]:
 
 
 def windows(texts: Iterable[str], length: int, stride: int) -> Born:
-    """Return samples of the speakers' `texts`, one every `stride` characters: x (N, length) holds the tokens of `length`
-    characters, y (N,) the token of the character that follows.
+    """Return samples cut from each speaker's text, one every `stride` characters. x (N, length) holds the tokens of `length`
+    characters, and y (N,) the token of the next character.
 
-    The last fifth of each speaker's samples is test. Training samples whose text overlaps with a test sample's are left
-    out. So are speakers with fewer than 10 samples, or without a training sample.
+    The last fifth of each speaker's samples is for testing. Training samples that overlap with a test sample are left out,
+    and so are speakers with fewer than 10 samples or without a training sample.
     """
     parts: list[tuple[Array, ...]] = []
     for text in texts:
@@ -356,7 +356,7 @@ class Leaf(NaturalData):
 
     @abstractmethod
     def convert(self, x: list[Any], y: list[Any]) -> tuple[Array, Array]:
-        """Return one user's samples (n, ...) and labels (n,). Raise an exception for content that is not LEAF's."""
+        """Return one user's samples (n, ...) and labels (n,) as arrays. Raise an exception if x or y is not in LEAF's format."""
 
     def born(self, folder: Path) -> Born:
         clients: dict[str, int] = {}
@@ -374,7 +374,7 @@ class Leaf(NaturalData):
         return self.samples_of(x, test), y, owner, test
 
     def samples_of(self, converted: Array, test: Array) -> Array:
-        """Return x (N, ...) float32, made of all users' samples as `convert` returned them; `test` (N,) marks test samples."""
+        """Return the samples x (N, ...) as float32, from all users' converted samples. `test` (N,) marks test samples."""
         return converted.astype(np.float32, copy=False)
 
 

@@ -37,7 +37,7 @@ class Own(DatasetFamily):
 
     @classmethod
     def at(cls, text: str) -> "Own":
-        """Return the data set of a text `PATH?OPTIONS`; the path is made absolute. Raise `UserError` for a wrong option."""
+        """Return the data set that the text `PATH?OPTIONS` names, with an absolute path. Raise `UserError` for an invalid option or path."""
         path, _, query = text.partition("?")
         try:
             options = Options.read(query)
@@ -50,12 +50,12 @@ class Own(DatasetFamily):
 
     @classmethod
     def located(cls, path: str) -> str:
-        """Return the absolute path."""
+        """Return `path` as an absolute path. Raise `UserError` for a broken link or an unreadable path."""
         return str(resolved(path, "data set"))
 
     @property
     def name(self) -> str:
-        """Return the canonical spelling of the data set's name."""
+        """Return the canonical name of the data set, such as `csv:/data/mine.csv?target=y`."""
         return f"{self.scheme}:{self.path}{self.options.text}"
 
     @property
@@ -64,10 +64,10 @@ class Own(DatasetFamily):
 
     @abstractmethod
     def content(self, seed: int, clients: int | None, root: str | None) -> Any:
-        """Return the data as they are stored: arrays, tables or a `Dataset`, for `dataset_of` to convert."""
+        """Return the stored data in a form that `dataset_of` converts: arrays, tables or a `Dataset`."""
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Return the data as a `Dataset`. Raise `UserError` with the rule that the data break, or the reader's exception."""
+        """Return the data as a `Dataset`. Raise `UserError` if reading fails or the data break a rule."""
         try:
             return plugins.tried(
                 "reading it",
@@ -133,7 +133,7 @@ class Function(Own):
 
     @classmethod
     def located(cls, path: str) -> str:
-        """Return the name of a function or class with its file's path made absolute. No code runs."""
+        """Make the file's path absolute in the name of a function or class, and return the name. The file's code does not run."""
         bare, arguments = names.split(path)
         file, _, function = bare.rpartition(":")
         if file.endswith(".py"):
@@ -174,8 +174,8 @@ _given: dict[str, Any] = {}
 
 
 def given(data: Any, columns: Mapping[str, Any]) -> str:
-    """Register a program's data in this process, and return their name `given:KEY`. `data` is what `dataset_of` takes, and
-    `columns` the options of a table, by the keys of `Options`. Raise `UserError` if the data break a rule.
+    """Register data that a program passes, and return their name `given:KEY`. `data` has any form that `dataset_of` accepts.
+    `columns` has the options of a table, by their names in `Options`. Raise `UserError` if the data break a rule.
     """
     stated = {key: value for key, value in columns.items() if value is not None}
     if isinstance(data, Dataset) and data.task.metric == REGRESSION.metric:
@@ -192,9 +192,9 @@ def given(data: Any, columns: Mapping[str, Any]) -> str:
 
 
 def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
-    """Convert a user's data to a checked `Dataset`. `content` is a `Dataset`, a mapping of arrays named as in `npz:PATH`, two
-    torch Datasets (train, test), or one or two tables of pandas or of a library with `to_pandas`. `seed` draws a table's
-    test rows. Raise `UserError` if the data break a rule.
+    """Convert a user's data to a checked `Dataset`. `content` is a `Dataset`, a mapping of arrays (`x_train`, ...), two torch
+    Datasets (train and test), or one or two tables. A table comes from pandas or has a method `to_pandas`. `seed` draws the
+    test rows of a table. Raise `UserError` if the data break a rule.
     """
     parts = content if isinstance(content, tuple | list) else [content]
     parts = [part.to_pandas() if hasattr(part, "to_pandas") else part for part in parts]
@@ -219,7 +219,7 @@ def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
 
 
 def _compared(dataset: Dataset) -> Dataset:
-    """Return the data set, with a line in its note if 1 % or more of the test samples also occur as training samples."""
+    """Return the data set. If at least 1 % of the test samples have the features of a training sample, the data set's note says so."""
     hashes, test = np.array([hash(sample.tobytes()) for sample in dataset.x]), dataset.test
     seen, tests = np.isin(hashes[test], hashes[~test]).sum(), test.sum()
     line = f"{seen:,} of {tests:,} test samples have the features of a training sample"
@@ -229,7 +229,7 @@ def _compared(dataset: Dataset) -> Dataset:
 
 
 def pair_arrays(train: Any, test: Any) -> dict[str, Any]:
-    """Return x_train, y_train, x_test and y_test of two torch Datasets of pairs (x, y); raise `UserError` for other items."""
+    """Return the arrays x_train, y_train, x_test and y_test of two torch Datasets. Raise `UserError` if items are not pairs (x, y)."""
     arrays: dict[str, Any] = {}
     for part, samples in (("train", train), ("test", test)):
         try:
@@ -246,7 +246,7 @@ def pair_arrays(train: Any, test: Any) -> dict[str, Any]:
 
 
 def _numbers(key: str, value: Any) -> Array:
-    """Return the numbers under `key` as an array; raise `UserError` for anything else. Labels of shape (N, 1) become (N,)."""
+    """Return `value` as an array of numbers; labels of shape (N, 1) become (N,). Raise `UserError`, naming `key`, for other content."""
     if hasattr(value, "detach"):  # NumPy has neither bfloat16 nor gradients
         value = value.detach().cpu()
         value = value.float() if value.is_floating_point() else value
@@ -257,7 +257,7 @@ def _numbers(key: str, value: Any) -> Array:
 
 
 def from_arrays(content: Mapping[str, Any], task: str | None) -> Dataset:
-    """Return the data set of arrays x_train, y_train, x_test, y_test [, client_train]; raise `UserError` if a rule is broken."""
+    """Return the data set made of arrays x_train, y_train, x_test, y_test [, client_train]. Raise `UserError` if they break a rule."""
     if set(content) - {CLIENT} != set(ARRAYS):
         present_keys = ", ".join(map(str, content)) or "nothing"
         raise UserError(f"must hold {', '.join(ARRAYS)} [, {CLIENT}], but holds {present_keys}")
@@ -288,7 +288,7 @@ def from_arrays(content: Mapping[str, Any], task: str | None) -> Dataset:
 
 
 def broken_rules(dataset: Dataset) -> list[str]:
-    """Check the types, shapes and values of a data set. Return the rules that it breaks, each as a sentence."""
+    """Return a sentence for each rule on types, shapes and values that a data set breaks."""
     x, y, test, client = dataset.x, dataset.y, dataset.test, dataset.client
     fields = {"x": x, "y": y, "test": test, "client": np.empty(0) if client is None else client}
     if wrong := [key for key, value in fields.items() if not isinstance(value, np.ndarray)]:

@@ -43,7 +43,7 @@ class Architecture:
         cls.summary = (cls.__doc__ or "").partition("\n")[0]
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        """Return the network for samples of `shape`, with parameters in order of use; raise `UserError` if none fits."""
+        """Return the network for samples of `shape`, with parameters in order of use. Raise `UserError` if no network fits the shape."""
         raise NotImplementedError
 
     def fitted(self, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
@@ -95,7 +95,7 @@ class Model:
 
     @property
     def batched_up_to(self) -> float:
-        """Return the largest minibatch size at which a CPU computes k clients at once faster than one after the other."""
+        """Return the largest minibatch size for which a CPU saves time by computing several clients at once."""
         if not any(len(slot.shape) > 2 for slot in self.layout):
             return inf
         return 16.0 if self.d < 150_000 else 0.0
@@ -107,16 +107,16 @@ class Model:
             check(x)
 
     def views(self, w: Tensor) -> dict[str, Tensor]:
-        """Return the named parameters inside flat weights (d,) or (k, d), without a copy."""
+        """Return each parameter by name, as a view of flat weights (d,) or (k, d)."""
         return {
             slot.name: w[..., slot.start : slot.stop].view((*w.shape[:-1], *slot.shape))
             for slot in self.layout
         }
 
     def initial(self, ids: Array, seed: int, weights: str = "default") -> Array:
-        """Return initial weights (k, d) of clients `ids` (k,): U(-r, r) with r = 1 / sqrt(fan in) for weights and
-        biases, as in PyTorch. The fan in is the length of a weight's row. `glorot` has r = sqrt(6 / (fan in + fan
-        out)), `he` r = sqrt(6 / fan in), both with zero biases. A user's network starts as it is built under a seed.
+        """Return initial weights (k, d) of clients `ids` (k,), drawn from U(-r, r). `default` has r = 1 / sqrt(fan_in), as in
+        PyTorch; `glorot` r = sqrt(6 / (fan_in + fan_out)) and `he` r = sqrt(6 / fan_in), both with biases 0. A layer has
+        fan_in inputs per output, and fan_out outputs per input. A user's own network starts as its code builds it.
         """
         if self.network.make is not None:
             starts = []
@@ -138,11 +138,11 @@ class Model:
         return w
 
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
-        """Return outputs (b, C) of w (d,) on samples x (b, *shape), or (k, b, C) of w (k, d) on x (k, b, *shape)."""
+        """Return outputs (b, C) for weights w (d,) and samples x (b, *shape). For w (k, d) and x (k, b, *shape), return (k, b, C)."""
         return self.outputs(self.views(w), x)
 
     def outputs(self, p: Mapping[str, Tensor], x: Tensor, purpose: str = EVALUATION) -> Tensor:
-        """Return the outputs as `logits` does, from named parameters, for a purpose: STEP, GRADIENT or EVALUATION."""
+        """Return outputs on samples x from named parameters p, with the shapes of `logits`. `purpose` is STEP, GRADIENT or EVALUATION."""
         like, tracked = next(iter(p.values())), dict[str, Tensor]()
         if (kept := self.statistics) is not None:
             tracked = kept.evaluating(like) if purpose == EVALUATION else kept.training(like)
@@ -151,16 +151,16 @@ class Model:
             return self.network(tensors, x, purpose).to(like.dtype)
 
     def gradients(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Return losses (k,) and gradients (k, d) at w (k, d); or () and (d,) at w (d,). See `gradient_parts`."""
+        """Return losses (k,) and gradients (k, d) of k clients with weights w (k, d). One client's w (d,) gives shapes () and (d,)."""
         losses, parts = self.gradient_parts(w, x, y, weight)
         return losses, torch.cat(parts, -1)
 
     def gradient_parts(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor, draw: int | None = None
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return each client's loss F_i = sum_b weight_ib loss(x_ib, y_ib), (k,) or (), and its gradient in parts, one
-        (k, size) or (size,) for each parameter. `weight` (k, b) or (b,) is 0 for padding, which a single client does
-        not have. `draw` seeds a training step's random numbers; None computes a gradient without them.
+        """Return each client's loss F_i = sum_b weight_ib loss(x_ib, y_ib), and the gradient of F_i for each parameter. For k
+        clients, losses are (k,), gradients (k, size) and `weight` (k, b); for a single client (), (size,) and (b,). Padding
+        has weight 0. `draw` seeds the random numbers of a training step; None computes a gradient without random numbers.
         """
         if w.dim() == 2 and self.architecture.linear and self.loss is cross_entropy:
             return self._closed_form(w, x, y, weight)
@@ -174,8 +174,8 @@ class Model:
     def _closed_form(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the losses and gradients of k clients with the model softmax(W x + b), as `gradient_parts` does:
-        dF/dz = weight (softmax(z) - onehot(y)), dF/dW = dz' x, dF/db = sum_b dz.
+        """Return losses and gradients as `gradient_parts` does, for k softmax regressions. With outputs z = W x + b, the
+        gradients are dF/dz = weight (softmax(z) - onehot(y)), dF/dW = (dF/dz)' x, and dF/db, the sum of dF/dz over samples.
         """
         (matrix, bias), x, label = self.views(w).values(), x.flatten(2), y.unsqueeze(-1)
         with self._precision(w):
@@ -187,8 +187,8 @@ class Model:
             return losses, [torch.bmm(dz.transpose(1, 2), x).flatten(1), dz.sum(1)]
 
     def exact(self, width: int, like: Tensor, slopes: bool = True) -> bool:
-        """Return whether a client's outputs, or its gradients (`slopes`), have the same bits whichever clients are
-        computed with it. This is tested once for each minibatch `width`, dtype, device and number of threads.
+        """Return whether a client's outputs have the same bits alone as among other clients. `slopes` compares gradients
+        instead of outputs. The test runs once for each minibatch `width`, dtype, device and number of threads.
         """
         key = width, slopes, like.dtype, like.device, torch.get_num_threads()
         if key not in self.network.exact:
@@ -209,8 +209,8 @@ class Model:
         return self.network.exact[key]
 
     def bytes_a_client(self, width: int, like: Tensor) -> int:
-        """Return the bytes that each client takes in a batched step of `width` samples, in the dtype of `like`: five
-        vectors (start, gradient and its parts, direction, momentum), the samples, and what the backward pass keeps.
+        """Return the bytes per client in a batched step of `width` samples, in the dtype of `like`. They hold five vectors
+        (start, gradient and its parts, direction, momentum), the samples, and the values kept for the backward pass.
         """
         kept, flat = [prod(self.shape)], like.new_zeros(self.d)
         weights = flat.untyped_storage().data_ptr()

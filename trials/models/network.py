@@ -52,7 +52,7 @@ class Network:
     def __call__(
         self, tensors: Mapping[str, Tensor], x: Tensor, purpose: str = EVALUATION
     ) -> Tensor:
-        """Return outputs (b, C) for samples x (b, *shape), or (k, b, C) for the samples x (k, b, *shape) of k clients."""
+        """Return outputs (b, C) for samples x (b, *shape). For the samples x (k, b, *shape) of k clients, return (k, b, C)."""
         if purpose != self._purpose:
             self.module.train(purpose == STEP)
             for norm in self._norms:
@@ -92,13 +92,13 @@ class Network:
 
 
 def _by_batch(norm: Any, args: tuple[Tensor, ...]) -> None:
-    """Make BatchNorm normalise by the batch, except in evaluation, with `frozen`, or if a channel has a single value."""
+    """Let BatchNorm normalise by the batch if `norm.by_batch` is set and each channel has several values."""
     norm.training = norm.by_batch and args[0].numel() > args[0].shape[1]
 
 
 @contextmanager
 def seeded(seed: int | None, device: torch.device | None = None) -> Iterator[None]:
-    """Seed PyTorch's random numbers inside the context, then restore their state. None changes nothing."""
+    """Seed PyTorch's random numbers inside the context, and restore the generators' state afterwards. With None do nothing."""
     if seed is None:
         yield
         return
@@ -120,17 +120,17 @@ class RunningStatistics:
         self._at_work: Values | None = None
 
     def begin(self) -> None:
-        """Begin a round, in which no client has trained yet."""
+        """Begin a round: forget the clients' statistics of the last round."""
         self._clients, self._at_work = {}, None
 
     def work(self, client: int, like: Tensor) -> None:
-        """Use this client's statistics in the next forward passes, in the dtype and on the device of `like`."""
+        """Use the statistics of `client` in the next training passes, in the dtype and on the device of `like`."""
         if client not in self._clients:
             self._clients[client] = {name: v.to(like, copy=True) for name, v in self.server.items()}
         self._at_work = self._clients[client]
 
     def training(self, like: Tensor) -> Values:
-        """Return the statistics for a training pass to change: the current client's or, if there is none, a copy of the server's."""
+        """Return the statistics that a training pass changes. If no client is current, these are a copy of the server's statistics."""
         if self._at_work is None:
             return {name: value.to(like, copy=True) for name, value in self.server.items()}
         return self._at_work
@@ -140,7 +140,7 @@ class RunningStatistics:
         return {name: value.to(like) for name, value in self.server.items()}
 
     def end(self, weights: Callable[[Tensor], Tensor]) -> None:
-        """End a round. The server's statistics become the mean over clients that trained, weighted by `weights(ids)`."""
+        """End a round: set the server's statistics to the mean over clients that trained, weighted by `weights(ids)`."""
         ids = sorted(self._clients)
         if ids:
             share = weights(torch.tensor(ids)).double().cpu()

@@ -52,7 +52,7 @@ class Simulation:
 
     @property
     def task(self) -> Task:
-        """Return the task, with the metric by which the run is ranked."""
+        """Return the data set's task, with the metric that ranks the run."""
         return self.fed.data.dataset.task.by(self.fed.settings.metric)
 
     @property
@@ -67,7 +67,7 @@ class Simulation:
 
     @contained()
     def advance(self) -> dict[str, float]:
-        """Run up to the next evaluation and return it. Raise `UserError` if the algorithm returns a wrong shape."""
+        """Run until the next evaluation, and return the evaluation. Raise `UserError` if the algorithm returns a wrong shape."""
         fed = self.fed
         started, first = time.perf_counter(), fed.round
         while not self.finished:
@@ -88,7 +88,7 @@ class Simulation:
         return self.history[-1]
 
     def _evaluation(self) -> dict[str, float]:
-        """Return a new entry of `history`. Its score names begin with the model's name, unless that model ranks the run."""
+        """Return an evaluation for `history`. A score's name begins with its model's name, except for the model that ranks the run."""
         started, fed = time.perf_counter(), self.fed
         (_, ranked), *others = self.scored().items()
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
@@ -117,7 +117,7 @@ class Simulation:
         return {**entry, **fed.counters}
 
     def scored(self) -> Scored:
-        """Return the models to evaluate, by name. The first one ranks the run. Raise `UserError` for a wrong shape."""
+        """Return the models to evaluate, by name. The first model ranks the run. Raise `UserError` for a model of wrong shape."""
         models: Scored = hook(self.algorithm, "scored", dict, self.state, self.fed)
         for name, model in models.items():
             several, d = isinstance(model, Devices), self.fed.d
@@ -129,7 +129,7 @@ class Simulation:
         return models
 
     def personal(self) -> Tensor | None:
-        """Return the clients' own models (n, d), or None if the algorithm has none; raise `UserError` for another shape."""
+        """Return clients' own models (n, d), or None if the algorithm keeps none. Raise `UserError` for another shape."""
         fed, kind = self.fed, torch.Tensor | None
         models: Tensor | None = hook(self.algorithm, "personal", kind, self.state, fed)
         if models is not None and models.shape != (fed.n, fed.d):
@@ -138,11 +138,11 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return scores over clients, each tested on its own samples with the model `ranked` or with a model of its own.
+        """Return scores over clients, each tested on its own samples with the model `ranked`.
 
-        With `Devices` or the setting `metric` "personal", clients' own models are tested, if there are any. Round 0 and the
-        last three evaluations have the mean, worst tenth and spread over clients, and the mean over clients that never
-        train. Round 0 and the last round have the scores after fine-tuning. With "personal", each evaluation has the means.
+        With several models (`Devices`) or the metric "personal", clients' own models are tested, if there are any. Round 0
+        and the last three evaluations have the mean, worst tenth and spread over clients, and the mean over clients that
+        never train. Round 0 and the last round add scores after fine-tuning. With "personal" all evaluations have the mean.
         """
         fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
         first_or_last, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap
@@ -179,7 +179,7 @@ class Simulation:
         return entry
 
     def save(self) -> dict[str, Any]:
-        """Return all that the next round needs, as nested dicts of tensors, numbers and strings."""
+        """Return the run's state for a checkpoint, from which `load` continues the run."""
         tensors: dict[str, Tensor] = {}
         rows: dict[str, dict[str, Tensor | None]] = {}
         for name, value in {**self.state, **self.fed.kept}.items():
@@ -202,7 +202,7 @@ class Simulation:
         }
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Restore the state that `save` returned, so that the run continues with the same bits as without a break."""
+        """Restore a state that `save` returned. The continued run has the same bits as a run without a break."""
         for name, table in saved["rows"].items():
             rows = self.fed.kept.get(name) or self.state[name]
             rows.slot, rows.values = table["slot"].clone(), table["values"]
@@ -217,7 +217,7 @@ class Simulation:
 
 
 def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return a model's scores on samples `ids`. For `Devices` they are weighted means, with the lowest and highest accuracy (or mse)."""
+    """Return a model's scores on samples `ids`. Several models (`Devices`) get weighted means, and the lowest and highest accuracy (or mse)."""
     if isinstance(model, torch.Tensor):
         return {k: float(v) for k, v in fed.evaluate(model, ids).items()}
     by_model = fed.evaluate(model.models, ids)
@@ -229,7 +229,7 @@ def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, f
 
 
 def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dict[str, float]:
-    """Return test, validation and (with the setting `score_training`) training scores by name, such as `{prefix}test_accuracy`."""
+    """Return a model's test and validation scores, by names such as `{prefix}test_accuracy`; also training scores with `score_training`."""
     entry: dict[str, float] = {}
     parts = {"test": fed.data.test, "val": fed.data.val}
     if fed.settings.score_training:
@@ -245,7 +245,7 @@ def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dic
 
 
 def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return a model's macro F1, balanced accuracy or AUC on samples `ids`, or {} if the run is ranked by none of them."""
+    """Return the ranking metric on samples `ids`, by name, if it is macro F1, balanced accuracy or AUC. Otherwise return {}."""
     name = fed.data.dataset.task.by(fed.settings.metric).metric
     if name not in LABELWISE:
         return {}
@@ -261,7 +261,7 @@ def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str
 
 
 def refuse_personal(data: FederatedData, model: Model) -> None:
-    """Raise `UserError` if clients cannot be tested one by one, which the metric `personal` needs."""
+    """Raise `UserError` unless each client can be tested alone, as the metric `personal` requires."""
     if not model.one_by_one or data.client_tests is None:
         needs = "samples that are scored one by one, and labels or owners that say whose they are"
         raise UserError(f"metric personal needs {needs}: use metric pooled")
@@ -273,8 +273,8 @@ def _each_scored(
     tests: ClientTests,
     tuned: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Array:
-    """Return the score of each client in `tests` on the client's own test samples. `models` has a row for each client (n, d),
-    or is one model for all (d,). If `tuned` is set, the weights `tuned(ids, w)` of clients `ids` are scored instead of w.
+    """Return the score of each client in `tests` on the client's own samples. `models` is one model (d,), or has a row for
+    each client (n, d). `tuned(ids, w)`, if set, fine-tunes the weights w of clients `ids` before the test.
     """
     metric, scores = fed.data.dataset.task.metric, np.zeros(len(tests.clients))
     if models.dim() == 1 and tuned is None:
@@ -294,7 +294,7 @@ def _each_scored(
 
 
 def _unevenness(fed: Federation, name: str, scores: Array) -> dict[str, float]:
-    """Return `{name}_worst10`, the mean of the worst tenth of clients' scores, and `{name}_spread`, their deviation."""
+    """Return two measures of clients' scores: `{name}_worst10`, the mean of the worst tenth, and `{name}_spread`, the standard deviation."""
     ascending, tenth = np.sort(scores), math.ceil(len(scores) / 10)
     worst = ascending[:tenth] if fed.data.dataset.task.sign > 0 else ascending[-tenth:]
     return {f"{name}_worst10": float(worst.mean()), f"{name}_spread": float(scores.std())}

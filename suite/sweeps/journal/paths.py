@@ -44,7 +44,7 @@ class SweepPaths:
 
     @property
     def begun(self) -> bool:
-        """Return whether the journal exists and holds a first event. Raise `FormatError` for a journal in another version's format."""
+        """Return whether the sweep's journal holds a complete first event. Raise `FormatError` if another version wrote the journal."""
         check_first(self.journal)
         return begun(self.journal)
 
@@ -62,7 +62,7 @@ class SweepPaths:
         return f"{Path(self.checkpoints).resolve()}/{folder}"
 
     def check(self, resume: bool) -> None:
-        """Raise `UserError` if the sweep exists and is not resumed, its folder has other files, or checkpoints have no valid location."""
+        """Raise `UserError` if the sweep's folder or checkpoint location cannot be used. An existing sweep needs `resume`."""
         if self.begun and not resume:
             ways = "continue it with --resume, or choose another --name"
             raise UserError(f"sweep {self.name!r} exists in {self.storage}: {ways}")
@@ -77,7 +77,7 @@ class SweepPaths:
         CheckpointFolder(self.checkpoint_folder(""))
 
     def forget(self, sweep_id: str) -> None:
-        """Remove the files of a sweep that has run no trial, and its folder if that is then empty."""
+        """Delete the files of a sweep that has run no trial. Delete the sweep's folder too if it holds nothing else."""
         CheckpointFolder(self.checkpoint_folder(sweep_id)).clear(())
         for name in (JOURNAL, LOCK, STATUS, TABLE):
             (self.folder / name).unlink(missing_ok=True)
