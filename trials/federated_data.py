@@ -132,15 +132,15 @@ class FederatedData:
     def client_tests(self) -> ClientTests | None:
         """Return the test samples of each client, or None for a regression without owners.
 
-        If every client holds the samples of a single owner, it is tested on that owner's test samples. Otherwise every
-        client is tested on all test samples, with each label weighted by its frequency in the client's training samples.
-        This is right if clients differ in label frequencies only. Clients without test samples are left out.
+        If every client holds the samples of a single owner, it is tested on that owner's test samples. Otherwise every client
+        is tested on all test samples, with each label weighted by its frequency in the client's training samples. This score
+        is right if clients differ in label frequencies only. Clients without test samples are left out.
         """
         return self._mixtures(self.test)
 
     @cached_property
     def client_vals(self) -> ClientTests | None:
-        """Return the validation samples of each client, or None, chosen like the test samples of `client_tests`."""
+        """Return the validation samples of each client, or None. The rules are those of `client_tests`."""
         return self._mixtures(self.val)
 
     @cached_property

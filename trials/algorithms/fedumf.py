@@ -46,7 +46,7 @@ class FedUmf(FedAvg):
         }
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """Return start weights (k, d). Clients not selected in the last round add their scaled update to the server's weights."""
+        """Return start weights (k, d). Clients that the last round did not select add their scaled update of that round to the model."""
         theta, *_ = [fed.broadcast(fed.everyone, state[name]) for name in self.sent]
         idle = torch.ones(fed.n, dtype=torch.bool)
         idle[ids] = idle[fed.absent] = False
@@ -68,7 +68,7 @@ class FedUmf(FedAvg):
 
     @property
     def _reals(self) -> dict[str, float]:
-        """Return this algorithm's float hyperparameters by name. The learning rate is that of the current round."""
+        """Return this algorithm's float hyperparameters by name. `lr` is the learning rate of this round."""
         ranges = self.ranges().items()
         return {name: getattr(self, name) for name, span in ranges if span.type == "float"}
 

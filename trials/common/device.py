@@ -80,8 +80,8 @@ def take_part(share: float) -> None:
 
 
 def budgets(device: torch.device, held: float = 0.0) -> tuple[float, float]:
-    """Return the memory in bytes for computing clients at once, and for client tables (n, d) on the device. On a CPU this
-    is 2 GiB and infinity. On a GPU it is 3/4 and 1/4 of the memory that this process may use, minus `held` bytes.
+    """Return two memory limits in bytes: for computing clients at once, and for client tables (n, d) on the device. On a CPU
+    the limits are 2 GiB and infinity. On a GPU they are 3/4 and 1/4 of this process's memory, minus `held` bytes.
     """
     # Free memory is not read: no bit may depend on what else runs on the machine.
     if device.type != "cuda":

@@ -379,7 +379,7 @@ class Federation:
         self._record(self.data, unique, self._steps(unique, self.round), self.settings.batch_size)
 
     def gradient(self, ids: Tensor, w: Tensor) -> Tensor:
-        """Return the gradients (k, d) of the clients' losses at w (k, d). They cover all training samples and include weight decay."""
+        """Return the gradients (k, d) of the clients' losses at w (k, d). Losses cover all training samples and include weight decay."""
         unique, first, restore = distinct(ids, self.device)
         w = w[first]
         g, loss = self._solver.gradient(w, training.full_pass(self.data, unique))

@@ -64,7 +64,7 @@ class TakesSizes(Protocol):
     """A partition that can assign any number of samples to each client."""
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
-        """Return an array of sample indices into `y` (N,) for each client. Client k gets `sizes[k]` samples, at most N in total."""
+        """Return an array of sample indices into `y` (N,) for each client. Client k gets `sizes[k]` samples; `sizes` sum to at most N."""
 
 
 @dataclass(frozen=True)
