@@ -132,9 +132,9 @@ class FederatedData:
     def client_tests(self) -> ClientTests | None:
         """Return the test samples of each client, or None for a regression without owners.
 
-        If every client holds the samples of a single owner, it is tested on that owner's test samples. Otherwise every client
-        is tested on all test samples, with each label weighted by its frequency in the client's training samples. This score
-        is right if clients differ in label frequencies only. Clients without test samples are left out.
+        If every client holds the samples of one owner, the client is tested on that owner's test samples. Otherwise every
+        client is tested on all test samples, with each label weighted by its frequency in the client's training samples. This
+        score is right if clients differ in label frequencies only. Clients without test samples are left out.
         """
         return self._mixtures(self.test)
 

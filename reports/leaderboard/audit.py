@@ -115,8 +115,8 @@ def audit(
 
 def combined(searches: Sequence[Audit]) -> Audit:
     """Return one audit that combines the audits of a row's searches. Numbers become means, `trials` becomes the maximum, and
-    only frequent edges are kept. An edge is frequent if chance, 5 % per search, explains its count with a probability of at
-    most 5 %: in 1 of 1, 2 of 2 to 7, or 3 of 8 searches.
+    only frequent edges are kept. An edge is frequent if chance (5 % per search) gives its count with a probability of at most
+    5 %: 1 of 1, 2 of 2 to 7, or 3 of 8 searches.
     """
     if len(searches) == 1:
         return searches[0]
@@ -167,7 +167,7 @@ def findings(facts: Audit) -> tuple[Finding, ...]:
 def wider(spec: Range, end: str) -> tuple[float, float] | None:
     """Return a wider range, with its "low" or "high" end moved outward. On a log scale an end moves by a factor of 10. On a
     linear scale it moves by the width of the range, but a low end above 0 is halved. An end that would reach the limit of
-    meaningful values moves halfway to it. Return None for an end at the limit.
+    meaningful values moves halfway to this limit. Return None for an end at the limit.
     """
     assert spec.low is not None
     assert spec.high is not None

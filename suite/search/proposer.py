@@ -53,7 +53,7 @@ class Proposer:
         return params
 
     def add(self, index: int, params: dict[str, Any]) -> None:
-        """Add trial `index` with the known `params` to the Optuna study. Skip `params` outside the search space."""
+        """Add trial `index` with the configuration `params` to the Optuna study. Skip `params` outside the search space."""
         distributions = self.space.distributions(params)
         if distributions is None:
             return

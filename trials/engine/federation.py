@@ -244,7 +244,7 @@ class Federation:
         return self.tensor(self._shares(ids.numpy()))
 
     def relative_size(self, ids: Tensor) -> Tensor:
-        """Return n p_k (k,), where p_k is client k's aggregation weight among all n clients. It is 1 if `aggregation` is plain."""
+        """Return n times each client's aggregation weight among all n clients, (k,). This is 1 if `aggregation` is plain."""
         return self.n * self.tensor(self._shares(np.arange(self.n))[ids.numpy()])
 
     # State and random numbers

@@ -214,7 +214,7 @@ class Speed(Modifier):
     sigma: float = bounded(low=0, high=10)
 
     def step_seconds(self, ids: Array, seed: int) -> Array:
-        """Return exp(sigma z_k) for each client k, (k,), with z_k ~ N(0, 1) drawn by the method of Box and Muller (1958)."""
+        """Return each client's factor exp(sigma z), (k,), for the duration of a step. z ~ N(0, 1) is drawn by Box and Muller (1958)."""
         u, v = (randomness.uniform(name, seed, ids) for name in ("speed", "speed angle"))
         z = np.sqrt(-2 * np.log1p(-u)) * np.cos(2 * np.pi * v)
         return np.exp(self.sigma * z)
