@@ -17,17 +17,17 @@ BINS = 10
 
 
 def partitioned(spec: TrialSpec, root: str | None) -> FederatedData:
-    """Return the partitioned data set of a trial. Raise `UserError` if files are missing, or the level does not suit the data."""
+    """Return a trial's partitioned data set. Raise `UserError` if files are missing, or the level does not suit the data."""
     settings, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
     loaded = datasets.parse(spec.dataset).load(settings.data_seed, settings.clients, root)
     return partition(loaded, level, settings)
 
 
 def described(spec: TrialSpec, data: FederatedData) -> dict[str, Any]:
-    """Return the document of `suite data describe`: statistics of each client, and the counts (clients, C) of labels.
+    """Return the output of `suite data describe`: statistics of each client, and the counts (clients, C) of labels.
 
-    `unused` counts training samples that no client holds, and `shared` those that several clients hold. `wasserstein` is
-    the Wasserstein distance between the labels (0 to C - 1) of one client and those of all clients (FedAgg, Fig. 2c). A
+    `unused` counts training samples that no client holds, and `shared` counts samples that several clients hold.
+    `wasserstein` is the distance between one client's labels (0 to C - 1) and all clients' labels (FedAgg, Fig. 2c). A
     regression has targets instead of labels, and counts them in 10 intervals of equal width.
     """
     from scipy.stats import wasserstein_distance  # takes half a second to load
@@ -65,8 +65,8 @@ def described(spec: TrialSpec, data: FederatedData) -> dict[str, Any]:
 
 
 def write(data: FederatedData, path: Path) -> None:
-    """Write the partition to a new .npz file. Its arrays are the sample indices `client_K` of each client that trains,
-    `unseen_K` of each client that does not, `val` and `test`, and the labels `y` (N,) of all samples.
+    """Write the partition to a new .npz file. `client_K` has the sample indices of a training client, `unseen_K` those of a
+    client outside training. `val` and `test` have the other splits' indices, and `y` (N,) all labels.
 
     Raise `UserError` if the path does not end with .npz, or the file exists already.
     """

@@ -39,7 +39,7 @@ class Samples:
 
 @lru_cache(maxsize=1)  # one data set and device at a time
 def _tensors(dataset: Dataset, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
-    """Return x and y on a device. Both are contiguous, since the rounding of a compiled loop depends on strides."""
+    """Return the data set's inputs and targets as contiguous tensors on a device. Rounding in a compiled loop depends on strides."""
     with warnings.catch_warnings():
         # Processes share arrays in read-only memory; nothing here writes to the tensors.
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
@@ -73,7 +73,7 @@ class FederatedData:
 
     @property
     def ids(self) -> tuple[Array, ...]:
-        """Return all fields except the data set, in the order of their definition."""
+        """Return all arrays of sample ids and offsets, in the order of the fields."""
         return tuple(getattr(self, f.name) for f in fields(self)[1:])
 
     @property
@@ -88,13 +88,13 @@ class FederatedData:
 
     @property
     def note(self) -> str:
-        """Return lines on how a user's data were read, followed by warnings about the partition."""
+        """Return notes on how the data set was read, followed by warnings about the partition, one per line."""
         return "\n".join(filter(None, (self.dataset.note, self.unreached)))
 
     @cached_property
     def unreached(self) -> str:
-        """Return warnings, one a line: unused training samples, test samples whose label or owner no training sample
-        has, and clients that are too small to give a validation sample. Return "" if there are none.
+        """Return warnings about the partition, one per line, or "" if there are none. They report unused training samples,
+        test samples with a label or owner that training lacks, and clients too small for a validation sample.
         """
         dataset, y, lines = self.dataset, self.dataset.y, []
         held, free = np.zeros((2, len(y)), bool)
@@ -125,27 +125,27 @@ class FederatedData:
 
     @cached_property
     def pooled(self) -> FederatedData:
-        """Return the same data with a single client, which holds all training samples."""
+        """Return the same data with a single client that holds all training samples."""
         return replace(self, offsets=self.offsets[[0, -1]])
 
     @cached_property
     def client_tests(self) -> ClientTests | None:
-        """Return the test samples of each client; None for a regression without owners.
+        """Return the test samples of each client, or None for a regression without owners.
 
-        If each client holds the samples of an owner of its own, it is tested on this owner's test samples. Otherwise it is
-        tested on all, with labels weighted as in its training samples. Such a score is right if clients differ only in their
-        label frequencies. Clients without test samples are left out.
+        If every client holds the samples of one owner, the client is tested on that owner's test samples. Otherwise every
+        client is tested on all test samples, with each label weighted by its frequency in the client's training samples. This
+        score is right if clients differ in label frequencies only. Clients without test samples are left out.
         """
         return self._mixtures(self.test)
 
     @cached_property
     def client_vals(self) -> ClientTests | None:
-        """Return the validation samples of each client, or None, by the rules of `client_tests`."""
+        """Return the validation samples of each client, or None. The rules are those of `client_tests`."""
         return self._mixtures(self.val)
 
     @cached_property
     def unseen_tests(self) -> ClientTests | None:
-        """Return the test samples of each client that takes no part in training; None if there are no such clients."""
+        """Return the test samples of each client outside training, or None if all clients train."""
         unseen = replace(self, train=self.unseen_train, offsets=self.unseen_offsets)
         return unseen.client_tests if unseen.clients else None
 
@@ -178,12 +178,12 @@ class FederatedData:
         return ClientTests(tested, groups, held[tested] / held[tested].sum(1, keepdims=True))
 
     def tensors(self, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
-        """Return the inputs x and the targets y on a device. All partitions of the data set share them."""
+        """Return the data set's inputs and targets on a device. All partitions of the data set share these tensors."""
         return _tensors(self.dataset, device, dtype)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the CRC-32 of samples, targets, splits and partition as 8 hex digits, by which runs compare their data."""
+        """Return a checksum of samples, targets, splits and partition, as 8 hex digits. Equal data have equal checksums."""
         # Unseen clients count only where there are any, since older records were made without them.
         crc, ids = 0, self.ids if len(self.unseen_offsets) > 1 else self.ids[:-2]
         for array in (self.dataset.x, self.dataset.y, *ids):
@@ -192,9 +192,9 @@ class FederatedData:
 
 
 def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> FederatedData:
-    """Split a data set into test, validation and training samples, and partition the training samples among clients. Of the
-    samples outside the test set the share `val_fraction` is for validation, drawn per owner if they have owners. Raise
-    `UserError` if the heterogeneity level does not fit the data.
+    """Split a data set into training, validation and test samples, and assign the training samples to clients. The share
+    `val_fraction` of the samples outside the test set is for validation, taken from each owner if samples have owners.
+    Raise `UserError` if the heterogeneity level does not fit the data.
     """
     test, ids = np.flatnonzero(dataset.test), np.flatnonzero(~dataset.test)
     rng = randomness.generator("validation", settings.data_seed)

@@ -18,7 +18,7 @@ SIGN = "Published numbers are the paper's; measured ones come from the runs of"
 
 
 def page(result: Reproduction) -> str:
-    """Return the Markdown page of one paper's reproduction, with all of its rows."""
+    """Return a Markdown page that compares a paper's published results with the measured results, row by row."""
     counts = ", ".join(starmap("{1} {0}".format, result.verdicts.items()))
     parts: list[Block] = [
         Heading(f"{result.paper}: published and measured", level=1),
@@ -37,7 +37,7 @@ def page(result: Reproduction) -> str:
 
 
 def row_blocks(row: JudgedRow) -> list[Block]:
-    """Return a row as Markdown blocks: its numbers and statements with verdicts, and the settings that the suite chose."""
+    """Return Markdown blocks for a row: its numbers and statements with verdicts, and the settings that the suite chose."""
     place = " · ".join(filter(None, (row.dataset, row.model, row.heterogeneity)))
     work = f"{row.runs} runs, {row.seeds} seeds, {row.seconds:.0f} s of rounds in all"
     about = row.about, place, *row.reduced, row.note, work * bool(row.runs)
@@ -74,7 +74,7 @@ def row_blocks(row: JudgedRow) -> list[Block]:
 
 
 def measured(number: Judged, interval: bool = True) -> str:
-    """Return the measured mean as text: "95.2 ± 0.3", or "31 (2 of 5)" or "never" where not all seeds reached the target."""
+    """Return the measured mean as text: "95.2 ± 0.3", "31 (2 of 5)" if 2 of 5 seeds reached the target, or "never" if none did."""
     if number.measured is None:
         return ""
     if number.reached_share is not None and number.reached_share < 1:
@@ -127,7 +127,7 @@ class JudgedEntry(BaseModel):
 
     @property
     def verdict(self) -> str:
-        """The verdict on the entry; "not run" if it has none."""
+        """Return the verdict on the entry, or "not run" if it has none."""
         return self.judged.verdict if self.judged else NOT_RUN
 
 
@@ -142,7 +142,7 @@ class PaperSummary(BaseModel):
 
     @property
     def counted(self) -> dict[str, list[JudgedEntry]]:
-        """The entries under "numbers" and "statements", except those that repeat an entry of another row."""
+        """Return the paper's entries, as lists under "numbers" and "statements". Entries that repeat one of another row are left out."""
         kinds: dict[str, list[JudgedEntry]] = {"numbers": [], "statements": []}
         for entry in self.entries:
             if not entry.again:
@@ -151,8 +151,8 @@ class PaperSummary(BaseModel):
 
 
 def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield (paper, number) for each number that a figure can show. The paper must print a value for it, a run must have
-    measured it, and every seed must have reached the target, if it has one.
+    """Yield (paper, number) for each number that a figure can show. Such a number has a published and a measured value. If it
+    has a target, all seeds reached the target.
     """
     for paper in papers:
         for entry in paper.counted["numbers"]:
@@ -166,7 +166,7 @@ def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, An
 
 
 def summary_page(papers: Sequence[PaperSummary]) -> str:
-    """Return the Markdown page that sums up all papers: counts by verdict, and every number that was measured."""
+    """Return a Markdown page on all papers, with the counts of verdicts and every measured number."""
     marks = ", ".join(starmap("{1} {0}".format, MARKS.items()))
     pages = ", ".join(f"[{paper.paper}]({quote(paper.command)}.md)" for paper in papers)
     parts: list[Block] = [
@@ -187,7 +187,7 @@ def summary_page(papers: Sequence[PaperSummary]) -> str:
 
 
 def counts(papers: Sequence[PaperSummary]) -> Table:
-    """Return the table of how many numbers and statements each paper prints, and how many of them got each verdict."""
+    """Return a table that counts each paper's numbers and statements, in total and by verdict."""
     lines: list[list[str]] = []
     totals: dict[str, Counter[str]] = {}
     for paper in papers:
@@ -202,7 +202,7 @@ def counts(papers: Sequence[PaperSummary]) -> Table:
 
 
 def _numbers(name: str, entries: Sequence[JudgedEntry]) -> Table:
-    """Return a table of the paper with measured numbers: a line for each row and metric, a column for each method."""
+    """Return a table of published and measured numbers. It has a line per row and metric, and a column per method."""
     methods = list(dict.fromkeys(entry.judged.method for entry in entries if entry.judged))
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for entry in entries:
@@ -215,7 +215,7 @@ def _numbers(name: str, entries: Sequence[JudgedEntry]) -> Table:
 
 
 def paper_page(paper: PaperSummary) -> str:
-    """Return a paper's Markdown page of one screen: its claims, the verdicts on them, and the settings of the runs."""
+    """Return a short Markdown page on a paper, with its claims, their verdicts, and the settings of the runs."""
     links = ", ".join(f"[{name}]({quote(name, safe='=,')})" for name in paper.documents)
     without = Counter[tuple[str, str]]()
     for entry in chain.from_iterable(paper.counted.values()):
@@ -235,7 +235,7 @@ def paper_page(paper: PaperSummary) -> str:
 
 
 def _outcomes(paper: PaperSummary) -> Table:
-    """Return the table of verdicts and settings, in which statements of one table with the same outcome share a line."""
+    """Return a table of a paper's verdicts and settings. Statements share a line if their source, verdicts and settings are equal."""
     groups: dict[tuple[str, str, str], list[JudgedEntry]] = {}
     for entry in paper.entries:
         other = str(entry.chosen) if entry.again else ""

@@ -84,9 +84,9 @@ def audit(
     seeds: Sequence[float],
     sign: int,
 ) -> Audit:
-    """Return the facts of one search, without findings. `tried` has a row per trial (columns number, status, val_score), and
-    `winner` is the number of the chosen trial. `params` are its hyperparameters, searched in `ranges`; `seeds` are its
-    validation scores over final seeds. `sign` is -1 if less is better.
+    """Return the facts of one search, without findings. `tried` has a row per trial, with columns number, status and
+    val_score. `winner` is the best trial's number, `params` its hyperparameters, and `seeds` its validation scores in final
+    runs. `ranges` are the searched ranges. `sign` is -1 if less is better, else 1.
     """
     done = tried[tried["status"] == Status.FINISHED].dropna(subset="val_score")
     scores = (sign * done["val_score"].astype(float)).set_axis(done["number"])
@@ -114,9 +114,9 @@ def audit(
 
 
 def combined(searches: Sequence[Audit]) -> Audit:
-    """Return the facts of a row with several searches: means, the largest `trials`, and edges too frequent to be chance.
-    A winner is at a given end of a range by chance with probability `EDGE`. An edge is kept if it is improbable
-    (binomial tail at most `EDGE`) that so many winners have it by chance: if 1 of 1, 2 of 2 to 7, or 3 of 8 winners have it.
+    """Return one audit that combines the audits of a row's searches. Numbers become means, `trials` becomes the maximum, and
+    only frequent edges are kept. An edge is frequent if chance (5 % per search) gives its count with a probability of at most
+    5 %: 1 of 1, 2 of 2 to 7, or 3 of 8 searches.
     """
     if len(searches) == 1:
         return searches[0]
@@ -146,7 +146,7 @@ def combined(searches: Sequence[Audit]) -> Audit:
 
 
 def findings(facts: Audit) -> tuple[Finding, ...]:
-    """Return the findings of an audit; improvements in the last trials count only if they are larger than the noise over seeds."""
+    """Return the facts that may have cost the method some score. A late improvement counts only if it exceeds the noise."""
     costly = []
     for edge in facts.edges or ():
         if edge.wider is not None:
@@ -165,9 +165,9 @@ def findings(facts: Audit) -> tuple[Finding, ...]:
 
 
 def wider(spec: Range, end: str) -> tuple[float, float] | None:
-    """Return the range with its "low" or "high" end moved outward; None if that end is at the limit of meaningful values. An
-    end moves by a factor of 10 on a log scale. On a linear scale it moves by the width of the range, but a low end above 0 is
-    halved. An end that would reach the limit moves only halfway to it.
+    """Return a wider range, with its "low" or "high" end moved outward. On a log scale an end moves by a factor of 10. On a
+    linear scale it moves by the width of the range, but a low end above 0 is halved. An end that would reach the limit of
+    meaningful values moves halfway to this limit. Return None for an end at the limit.
     """
     assert spec.low is not None
     assert spec.high is not None
@@ -189,7 +189,7 @@ def _mean(values: "pd.Series[float]") -> float | None:
 
 
 def edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
-    """Return the hyperparameters of a configuration whose numeric values are at an end of their range."""
+    """Return each hyperparameter in `params` whose numeric value is at an end of its range."""
     at_end = []
     for name, spec in ranges.items():
         value = params.get(name)

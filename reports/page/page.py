@@ -35,7 +35,7 @@ PICTURE = (
 
 
 def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str, bytes]]:
-    """Return the report as HTML, and its charts as files in these forms (content by file name)."""
+    """Return the report as HTML, and its charts as files by name. `forms` are the file formats, such as svg."""
     data = as_shown(data, data.board)
     look = look_of(data)
     charts = gallery(data, look)
@@ -88,12 +88,12 @@ def _report(data: ReportData, look: Look, charts: "Gallery") -> str:
 
 
 def page_legend(board: Leaderboard) -> str:
-    """Return the text below the tables: how the rows were made, and how to read the pictures."""
+    """Return the text below the tables, which explains their rows and pictures."""
     return f"{words.legend(board)} {PICTURE}"
 
 
 def _setting(data: ReportData) -> dict[str, str]:
-    """Return the facts below a report's title: the sweeps' settings, start and duration (`a / b` where they differ), and counts."""
+    """Return the facts below a report's title: settings, joined by ` / ` where sweeps differ, and counts of trials and runs."""
     facts: dict[str, list[str]] = {}
     for sweep in data.sweeps:
         for key, value in sweep.setting.items():
@@ -116,7 +116,7 @@ def _setting(data: ReportData) -> dict[str, str]:
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:
-    """Return the headline of a board, and sentences on what is shown and which scenarios are unfinished."""
+    """Return the headline of a leaderboard, and the text below it. The text also says how many scenarios are unfinished."""
     # References are not ranked, so no sentence about the best names one.
     ranked = tuple(row for row in board.rows if row.rank is not None)
     scenarios = [*wording.groups(replace(board, rows=ranked)).values()]
@@ -135,8 +135,8 @@ def headline(board: Leaderboard) -> tuple[str, str]:
 
 
 def _alone(rows: Sequence[Row]) -> tuple[str, str]:
-    """Return the headline of a board with one scenario, and the sentences below it. The headline names the first method if it
-    alone may be the best, or if no error can be estimated. Otherwise it says how many methods may be the best.
+    """Return the headline of a leaderboard with one scenario, and the text below it. If several methods may be the best, the
+    headline says how many. Otherwise it names the first method.
     """
     where, tie = wording.scenario_text(rows[0].group), "tied at " * rows[0].tied
     highest = f"{_names(rows)}: {tie}{_score(rows[0])} {words.title_of(rows[0].metric)}"
@@ -149,9 +149,9 @@ def _alone(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
-    """Return the headline of a board with several scenarios, and a sentence with the highest means of the first three. The
-    headline names the methods that are shown to be the best in most scenarios. It names none if a comparison over families of
-    data sets shows no difference between any two methods.
+    """Return the headline of a leaderboard with several scenarios, and a sentence with the highest mean in each of the first
+    three. The headline names the methods that are the best in the most scenarios. It names no method if a comparison over
+    families of data sets shows no difference between methods.
     """
     wins = Counter[str]()
     for rows in scenarios:
@@ -193,7 +193,7 @@ FIXED = 4
 
 
 def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
-    """Return a table for each group of rows, with pictures of intervals; `linked` rows lead to MLflow's pages."""
+    """Return a table for each scenario's ranking, with pictures of intervals. If `linked`, rows link to MLflow's pages."""
     contents, rows = wording.board_tables(data.board, ["all"]), wording.groups(data.board).values()
     pairs = zip(contents, rows, strict=True)
     return [_table(data, content, group, look, linked) for content, group in pairs]
@@ -202,8 +202,8 @@ def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
 def _table(
     data: ReportData, content: Table, rows: Sequence[Row], look: Look, linked: bool
 ) -> Table:
-    """Return a group's table for a page, with a picture of each interval, and tuned files that open below the parameters.
-    Columns in which all rows are equal are left out, and a note below the table names their value.
+    """Return a ranking's table as pages show it, with pictures of intervals. Tuned files open in the last column. Columns
+    with equal values in all rows become a note below the table.
     """
     heads, last = content.columns, len(content.columns) - 1
     texts = list(zip(*(line.texts for line in content.lines), strict=True))
@@ -233,8 +233,8 @@ def _table(
 
 
 def leading(rows: Sequence[Row]) -> tuple[float, float]:
-    """Return the smallest and the largest end of the leaders' intervals, which is the scale of the pictures. Leaders are the
-    better half of the rows, at least three, and all rows that may be the best.
+    """Return the two ends of the scale on which pictures show intervals. The scale spans the intervals of the better half of
+    the rows (at least three) and of all rows that may be the best.
     """
     ends: list[float] = []
     for row in (*rows[: max(3, round(LEADERS * len(rows)))], *filter(wording.leads, rows)):
@@ -243,7 +243,7 @@ def leading(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 def strip(row: Row, scale: tuple[float, float]) -> dict[str, Any]:
-    """Return a row's mean and interval as pixels of its picture. `out` is -1 or 1 if the mean is below or above the `scale`."""
+    """Return a row's mean and interval as pixel positions in its picture. `out` is -1 if the mean is below `scale`, 1 if above."""
     start, end = scale
 
     def at(value: float | None) -> float:
@@ -265,14 +265,14 @@ SECTIONS = ("dots", "rounds", "bytes", "ranks", "budget")
 
 
 def look_of(data: ReportData) -> Look:
-    """Return the colour and the dash pattern of each algorithm of a report; those without any rank are grey."""
+    """Return the colour and the dash pattern of each algorithm in a report. Algorithms without a rank are grey."""
     names = [row.algorithm for row in data.board.rows]
     ranked = {row.algorithm for row in data.board.rows if row.rank is not None}
     return styles(names, {*names} - ranked)
 
 
 def gallery(data: ReportData, look: Look) -> Gallery:
-    """Return all charts of a report by section."""
+    """Return all charts of a report, grouped by section."""
     sections: Gallery = defaultdict(list)
     for group, rows in wording.groups(data.board).items():
         where, metric = wording.scenario_text(group), rows[0].metric
@@ -307,7 +307,7 @@ def gallery(data: ReportData, look: Look) -> Gallery:
 
 
 def render(template: str, **content: Any) -> str:
-    """Return a page filled in from a template of `reports/templates`. Absolute paths in its texts lose their folders."""
+    """Return a page made from a template in `reports/templates`. Absolute paths in its texts are cut to file names."""
     return _templates().get_template(template).render(sign=SIGN, **content)
 
 
@@ -330,7 +330,7 @@ def _shown(text: str) -> str:
 
 
 def _coded(text: str) -> Markup:
-    """Return the text as HTML. Parts in backticks become code, and exponents elsewhere, as in x^2, superscripts."""
+    """Return the text as HTML. Text in backticks becomes code. Elsewhere exponents, as in x^2, become superscripts."""
     parts = re.split(r"`([^`]+)`", str(escape(_shown(text))))
     for i, part in enumerate(parts):
         # The parts with odd indices stood in backticks.

@@ -54,14 +54,14 @@ class Command(TyperCommand):
     """A command that also takes each key of --set or --where as an option: `--rounds 5` means `--set rounds=5`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters. The help shows no type for a flag, since a type there looks like a value to pass."""
+        """Return the command's parameters. The help shows a flag without its type, which would look like a value to pass."""
         for param in (params := super().get_params(ctx)):
             param.metavar = "" if getattr(param, "is_flag", False) else param.metavar
         return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse arguments, in which each key of --set or --where may be an option, as in `--rounds 5`. Raise `UserError` for an
-        unknown option, and for such a key without a value.
+        """Parse command-line arguments, and accept each key of --set or --where as an option. For example, `--rounds 5` means
+        `--set rounds=5`. Raise `UserError` for an unknown option, or for a key without a value.
         """
         try:
             return super().parse_args(ctx, list(args))

@@ -45,15 +45,15 @@ def sweep(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Tune all algorithms of a study, run the best settings again, rank them.
+    """Tune all algorithms of a study, and rank the tuned algorithms.
 
-    A study lists algorithms, data sets, models and heterogeneity levels. --set takes any of its keys: a list (--set
-    algorithms=fedavg,folb), trials (how many configurations each algorithm tries in each scenario), seeds (how often
-    the best one runs again), a shared setting (--set rounds=100), a range to search (--set search.lr=0.01..10), or
-    how many trials run at once (--set max_concurrent=4).
+    A study lists algorithms, data sets, models and heterogeneity levels. --set changes any key of the study: a list (--set
+    algorithms=fedavg,folb), trials (how many configurations each algorithm tries in each scenario), seeds (how often the best
+    configuration runs again), a shared setting (--set rounds=100), a range to search (--set search.lr=0.01..10), or how many
+    trials run at once (--set max_concurrent=4).
 
-    Each key is an option, too: --algorithms fedavg,folb --trials 40 --rounds 100. `suite list studies` shows the
-    shipped studies, and docs/reference.md all keys.
+    Each key is an option, too: --algorithms fedavg,folb --trials 40 --rounds 100. `suite list studies` shows the shipped
+    studies, and docs/reference.md all keys.
     """
     say(f"reading {study}")
     options: dict[str, Any] = {"name": name, "address": address, "resume": resume, "smoke": smoke}
@@ -81,7 +81,7 @@ def sweep(
 
 
 def _conclude(result: "Result", where: list[str]) -> None:
-    """Print a sweep's leaderboard, its counts of trials, and the next commands, which end with the storage options `where`."""
+    """Print a sweep's leaderboard, numbers of trials, and next commands. Each command ends with the storage options `where`."""
     from reports.wording.tables import terminal
 
     console, summary, board = out(), result.summary, result.leaderboard
@@ -151,7 +151,7 @@ def status(
     storage: Storage = RUNS,
     as_json: Json = False,
 ) -> None:
-    """Show how far sweeps are, and which algorithms lead.
+    """Show each sweep's progress and its leading algorithms.
 
     The sweeps may run in other processes.
     """
@@ -167,7 +167,7 @@ def status(
 
 
 def _progress(progress: dict[str, Any]) -> str:
-    """Return a sweep's progress in one line: its runs by status, its state, and the time left."""
+    """Return one line of text on a sweep's progress: runs by status, state, and time left."""
     from reports.wording.words import spell
 
     kinds = ("finished", "pruned", "diverged", "failed", "died")
@@ -186,7 +186,7 @@ def _progress(progress: dict[str, Any]) -> str:
 
 
 def _leaders(progress: dict[str, Any]) -> list[str]:
-    """Return one line for each scenario of a sweep: its best algorithms by validation score."""
+    """Return one line of text for each scenario of a sweep, with its best algorithms by validation score."""
     from trials.run.spec import Scenario
     from trials.scoring.metrics import TASKS
 
@@ -204,7 +204,7 @@ def stop(
     now: bool = typer.Option(False, "--now", help="End at once, as Ctrl-C does."),
     storage: Storage = RUNS,
 ) -> None:
-    """End a sweep that another process runs. `--resume` continues it.
+    """End a sweep in another process. `--resume` continues the sweep.
 
     Running trials finish first, and no others start. With --now the sweep ends within seconds.
     """

@@ -39,31 +39,31 @@ class Resources(BaseModel):
 
     @classmethod
     def taken(cls, values: dict[str, Any], address: str | None = None) -> Self:
-        """Remove the fields of `Resources` from the options `values` of a sweep, and return them as `Resources`."""
+        """Return the resources in a sweep's options `values`, and remove these options."""
         names = cls.model_fields.keys() & values.keys()
         return cls(**{"address": address} | {name: values.pop(name) for name in names})
 
     @property
     def trial_bytes(self) -> int | None:
-        """Return `memory_per_trial` in bytes; None if it is not set."""
+        """Return the option `memory_per_trial` in bytes, or None if it is not set."""
         return None if self.memory_per_trial is None else round(self.memory_per_trial * 1e9)
 
     @property
     def budget_bytes(self) -> int | None:
-        """Return `memory_budget` in bytes; None if it is not set."""
+        """Return the option `memory_budget` in bytes, or None if it is not set."""
         return None if self.memory_budget is None else round(self.memory_budget * 1e9)
 
     @property
     def joins(self) -> bool:
-        """Return whether trials run on a cluster that is running already."""
+        """Return whether trials run on an existing cluster, instead of a new one on this machine."""
         return self.address not in (None, "", "local")
 
     def need(self, memory: int) -> dict[str, float]:
-        """Return the resources that Ray reserves for a trial of `memory` bytes, by Ray's names. Leave out those that are 0."""
+        """Return the amounts that Ray reserves for a trial of `memory` bytes, by resource name. Amounts of 0 are left out."""
         need = {"CPU": self.cpus_per_trial, "GPU": self.gpus_per_trial, "memory": float(memory)}
         return {name: amount for name, amount in need.items() if amount}
 
 
 def local_slots(resources: Resources) -> int:
-    """Return how many trials run at once on this machine: `max_concurrent`, or what its CPUs allow, but at least 1."""
+    """Return how many trials run at once on this machine, at least 1. If `max_concurrent` is not set, the CPUs decide."""
     return resources.max_concurrent or max(1, int(usable_cpus() // resources.cpus_per_trial))

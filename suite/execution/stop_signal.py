@@ -40,33 +40,33 @@ class Control:
         self._next = 0.0
 
     def ask(self, word: str) -> None:
-        """Write `stop` or `cancel` to the control file, for the process that runs the sweep."""
+        """Ask the process that runs the sweep to end: write `stop` or `cancel` to the control file."""
         self.path.write_text(word)
 
     @property
     def asked(self) -> str:
-        """Return the word in the control file, `stop` or `cancel`, or "" if there is no such file."""
+        """Return the request in the control file (`stop` or `cancel`), or "" if there is no such file."""
         with suppress(OSError):
             return self.path.read_text(errors="replace").strip()
         return ""
 
     def clear(self) -> None:
-        """Remove the control file by which an earlier session was asked to end."""
+        """Delete the control file that an earlier session may have left."""
         self.path.unlink(missing_ok=True)
 
     def end(self, ending: str) -> None:
-        """Set `ending`, except that `halted` always stays, and that `stopped` is set only where no ending is set."""
+        """Set why the sweep ends. Nothing replaces the ending `halted`, and `stopped` replaces no other ending."""
         if self.ending != "halted" and not (ending == "stopped" and self.ending):
             self.ending = ending
 
     def halt(self, fault: str) -> None:
-        """Set the ending `halted`, and record the `fault` as its reason unless an earlier fault is recorded."""
+        """Set the ending `halted`. The first `fault` is kept as the reason."""
         self.fault = self.fault or fault
         self.ending = "halted"
 
     @property
     def draining(self) -> bool:
-        """Return whether no further trial may begin. Check the control file and the deadline every `POLL_SECONDS`."""
+        """Return whether the sweep is ending, so that no more trials begin. Check requests and the deadline every 0.5 seconds."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + POLL_SECONDS
             if self.asked in WORDS:
@@ -77,14 +77,14 @@ class Control:
 
     @property
     def ends_now(self) -> bool:
-        """Return whether running trials are to end as well."""
+        """Return whether the sweep must end its running trials at once."""
         return self.draining and self.ending != "stopped"
 
 
 @contextmanager
 def interruptible(control: Control) -> Iterator[None]:
-    """Handle Ctrl-C and SIGTERM while the context lasts: the first signal ends the sweep in an orderly way, the second one ends
-    the process at once. In a thread other than the main one, where Python handles no signals, change nothing.
+    """Handle Ctrl-C and SIGTERM inside this context. The first signal asks the sweep to end, and a second signal ends the
+    process at once. Outside the main thread the context changes nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -95,7 +95,7 @@ History = list[dict[str, float]]
 
 
 def curve_columns(metric: str, pooled: str) -> dict[str, str]:
-    """Return the name of the metric in each column of curves: if `metric` is "accuracy", the column `test` has `test_accuracy`."""
+    """Return the metric in each curve column. For example, the column `test` has `test_accuracy` if `metric` is "accuracy"."""
     ends = {f"test_{end}": f"test_{pooled}_{end}" for end in CLIENTS}
     named = {"val": f"val_{metric}", "test": f"test_{metric}", **ends}
     return {name: named.get(name, name.removesuffix("_curve")) for name in CURVES}
@@ -149,7 +149,7 @@ class TrialTable:
     source: Any
 
     def columns(self, names: Sequence[str], kinds: Collection[str] = ()) -> pd.DataFrame:
-        """Return these columns of all trials, or of the trials of some `kinds` (`search`, `confirm`, `final`). Raise `UserError` if damaged."""
+        """Return the named columns as a data frame. `kinds`, such as `final`, limit the trials. Raise `UserError` for a damaged file."""
         import pyarrow.compute as pc
 
         rows = self.whole([*dict.fromkeys([*names, "kind"])])
@@ -167,7 +167,7 @@ class TrialTable:
         return frame
 
     def whole(self, names: Sequence[str] = PLAIN + CURVES) -> Any:
-        """Return these columns of all trials as a `pyarrow.Table`. Raise `UserError` if the file is damaged."""
+        """Return the named columns of all trials as a `pyarrow.Table`. Raise `UserError` if the file is damaged."""
         if not isinstance(self.source, Path):
             return self.source.select(names)
         with _reading(self.source):
@@ -184,12 +184,12 @@ def schema() -> Any:
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Return rows as a `pyarrow.Table` with all columns. Values that a row lacks are null."""
+    """Return the rows as a `pyarrow.Table` with all columns of a sweep's table. Missing values become null."""
     return pa.Table.from_pylist(list(rows), schema=schema())
 
 
 def write(path: Path, table: TrialTable) -> None:
-    """Write a table to a file, which replaces the former one only when it is complete. Raise `UserError` if writing fails."""
+    """Write a table to a file. An old file is replaced only by a complete new one. Raise `UserError` if writing fails."""
     # Conditions of a search are left out, and `other`, which is a function.
     conditions = {"__all__": {"when", "searched", "under", "other"}}
     excluded: Any = {"entries": {"__all__": {"space": conditions}}}
@@ -203,7 +203,7 @@ def write(path: Path, table: TrialTable) -> None:
 
 
 def read(path: Path) -> TrialTable:
-    """Open a table without reading its rows. Raise `UserError` if it is missing, damaged, of another version, or exceeds memory."""
+    """Open a table without reading its rows. Raise `UserError` if the file is missing, damaged, too large, or of another version."""
     with _reading(path):
         file = parquet.ParquetFile(path)
         groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
@@ -218,7 +218,7 @@ def read(path: Path) -> TrialTable:
 
 
 def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
-    """Raise `ValueError` if the rows cannot be those of a sweep with these entry ids."""
+    """Raise `ValueError` if a row is invalid, is repeated, or has an entry id outside `entries`."""
     for name in NEEDED:
         if name in frame and frame[name].isna().any():
             raise ValueError(f"{name} has no value in some rows")
@@ -236,7 +236,7 @@ def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turn an error while the file is read into a `UserError` of one line."""
+    """Turn errors that occur in this context into a one-line `UserError` on the file `path`."""
     try:
         yield
     except UserError:
@@ -255,9 +255,9 @@ class Tables:
 
     @cached_property
     def entries(self) -> pd.DataFrame:
-        """Return a row per entry, in the order of studies. The column `facts` has `EntryFacts`, `page` the
-        address of the leaderboard row in MLflow, and `finals` the number of final runs. The column `going` is true if the
-        sweep is unfinished, and an entry of the same scenario lacks final runs.
+        """Return a data frame with a row for each entry. Its column `facts` has the `EntryFacts`, `finals` the number of
+        final runs, and `page` the address of the entry's leaderboard row in MLflow. `going` is true if the sweep is
+        unfinished and an entry of the same scenario lacks final runs.
         """
         import pandas as pd
 
@@ -282,20 +282,20 @@ class Tables:
 
     @cached_property
     def finals(self) -> pd.DataFrame:
-        """Return the final runs without their curves. A trial without an MLflow run has SWEEP/TRIAL as its `run_id`."""
+        """Return a data frame of the final runs, without curves. A run that MLflow lacks has "SWEEP/TRIAL" as its `run_id`."""
         rows = self.frame(PLAIN, FINALS)
         names = rows["sweep"] + "/" + rows["trial_id"]
         return rows.assign(run_id=rows["run_id"].where(rows["run_id"].astype(bool), names))
 
     @cached_property
     def searches(self) -> dict[Key, pd.DataFrame]:
-        """Return the search trials and confirming runs of each entry, by (sweep, entry id), sorted by replicate and number."""
+        """Return each entry's search trials and confirming runs, by (sweep, entry id). Rows are sorted by replicate and number."""
         rows = self.frame(SEARCHED, SEARCHES)
         ordered = rows.sort_values(["replicate", "number", "kind", "trial_id"])
         return {(str(s), str(e)): trials for (s, e), trials in ordered.groupby(KEYS)}
 
     def frame(self, columns: Iterable[str], kinds: Collection[str] = ()) -> pd.DataFrame:
-        """Return these columns of the trials in all tables, or of the trials of some `kinds` (`search`, `confirm`, `final`)."""
+        """Return the named columns of all tables as one data frame. `kinds`, such as `search` and `final`, limit the trials."""
         import pandas as pd
 
         names, frames = [*columns], []
@@ -305,19 +305,19 @@ class Tables:
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=names)
 
     def histories(self, columns: Collection[str]) -> dict[Key, History]:
-        """Return the history of each final run, with the metrics of these columns, by sweep and trial id."""
+        """Return the evaluations of each final run by (sweep, trial id). Each evaluation has the metrics of `columns`."""
         names = ["sweep", "trial_id", "metric", "round", *columns]
         rows = self.frame(names, FINALS).to_dict("records")
         return {(row["sweep"], row["trial_id"]): history_of(row, columns) for row in rows}
 
 
 def each(frame: pd.DataFrame) -> Iterable[Any]:
-    """Return an iterable of the rows of a data frame, as tuples with the columns as attributes."""
+    """Return the rows of a data frame as named tuples."""
     return frame.itertuples(index=False)
 
 
 def history_of(row: Row, columns: Iterable[str]) -> History:
-    """Return the history of a row's trial. Column names become metrics, such as `test_accuracy` for `test`."""
+    """Return the evaluations of a row's trial. Columns become metrics, such as `test_accuracy` for the column `test`."""
     named = curve_columns(row["metric"], TASKS[row["metric"]].pooled)
     recorded = [column for column in columns if row[column] is not None]
     history = []
@@ -331,12 +331,12 @@ def history_of(row: Row, columns: Iterable[str]) -> History:
 
 
 def is_lost(row: Row, metric: str) -> bool:
-    """Return whether a run diverged or has no finite final mean of `metric`. Comparisons then use the untrained model's score."""
+    """Return whether a run diverged or its final `metric` is not finite. Such a run gets the untrained model's score."""
     return outcome.lost(metric, row["status"], (row["not_finite"] or "").split())
 
 
 def spec_of(row: Row) -> TrialSpec:
-    """Return the specification of a row's trial, by which it can be run again."""
+    """Return the trial specification in a row, which suffices to run the trial again."""
     settings = Settings.model_validate_json(row["settings"])
     params = without(json.loads(row["params"]), Settings.model_fields)
     names = only(row, ("algorithm", *Scenario._fields, "seed"))
@@ -344,7 +344,7 @@ def spec_of(row: Row) -> TrialSpec:
 
 
 def nothing_in(storage: object) -> str:
-    """Return the message that a storage folder has no sweep yet, and what to do."""
+    """Return the message for a storage folder without sweeps, which also says what to do."""
     return (
         f"there is no sweep in {storage} yet: run one, or name another --storage or --tracking-uri"
     )

@@ -46,11 +46,11 @@ class RateLine:
                 self.further.append(name)
 
     def others(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values in a configuration of all hyperparameters except the learning rates."""
+        """Return the configuration `params` without its learning rates."""
         return {k: v for k, v in params.items() if k != RATE and k not in self.further}
 
     def opening(self) -> list[dict[str, Any]]:
-        """Return the first configurations: the first of `settings` at the study's learning rate, and at others spread over the range."""
+        """Return the configurations to try first. They are the first of `settings` with the study's learning rate and with others."""
         spec, default = self.space.ranges[RATE], self.space.default_values[RATE]
         scores: dict[float, Score] = {spec.share(default): None}
         opening = [{**self.settings[0], RATE: default}]
@@ -61,7 +61,7 @@ class RateLine:
         return opening
 
     def next(self, ended: Ended) -> dict[str, Any]:
-        """Return the next configuration to try, from the ended trials of this search."""
+        """Return the configuration to try next, chosen by the results of the ended trials."""
         left = self.budget - len(ended)
         others = self.settings[1:]
         best = dict(max(ended, key=_score)[0])  # among equals the earliest
@@ -78,7 +78,7 @@ class RateLine:
         return self._halved(RATE, self.settings[0], ended)
 
     def _halved(self, name: str, params: Mapping[str, Any], ended: Ended) -> dict[str, Any]:
-        """Return `params` with a new value of the learning rate `name`, in the most promising gap between the values tried so far."""
+        """Return `params` with a new learning rate `name`. The new rate halves the most promising gap between tried rates."""
         spec = self.space.ranges[name]
         scores: dict[float, Score] = {}
         for tried, score in ended:
@@ -92,9 +92,9 @@ def _score(trial: tuple[Mapping[str, Any], Score]) -> float:
 
 
 def middle(scores: Mapping[float, Score]) -> float:
-    """Return the middle of the most promising gap between neighbouring keys of `scores`, or between 0 or 1 and the nearest key.
+    """Return the middle of the most promising gap between neighbours among 0, the keys of `scores`, and 1.
 
-    The promise of a gap is the mean score of its ends that have one + `SLOPE` * its width * (best - median of all scores).
+    The promise of a gap is the mean score of its tried ends + `SLOPE` * its width * (best - median of all scores).
     """
     valid = sorted(score for score in scores.values() if score is not None) or [0.0]
     # A failed or diverged trial counts as the worst one: how bad it was says nothing.

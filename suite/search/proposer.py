@@ -40,7 +40,7 @@ class Proposer:
         """Optuna's number of each of its trials, by the trial's number in the search."""
 
     def suggest(self, index: int, opening: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration that the sampler suggests for trial `index`. The values in `opening` are fixed beforehand."""
+        """Return the sampler's configuration for trial `index`. Values in `opening` are fixed, and the sampler suggests the others."""
         if opening:
             self._optuna.enqueue_trial(dict(opening))
         bits = randomness.bits("sampler", *self.words, index)[0]
@@ -53,7 +53,7 @@ class Proposer:
         return params
 
     def add(self, index: int, params: dict[str, Any]) -> None:
-        """Add trial `index` with known params, such as the default ones, to the Optuna study. Skip params outside the search space."""
+        """Add trial `index` with the configuration `params` to the Optuna study. Skip `params` outside the search space."""
         distributions = self.space.distributions(params)
         if distributions is None:
             return
@@ -65,8 +65,8 @@ class Proposer:
     def tell(
         self, index: int, end: ValidationResult, value: float, excess: Mapping[str, float]
     ) -> None:
-        """Give Optuna the result of trial `index`: its score `value`, and its excess over each constraint (at most 0 where
-        the constraint is kept). A trial that was not added is skipped.
+        """Report the result of trial `index` to Optuna. `value` is its score, and `excess` has the amount above each
+        constraint, at most 0 if the constraint is kept. Skip a trial that Optuna does not know.
         """
         number = self._numbers.get(index)
         if number is None:

@@ -49,32 +49,32 @@ class Entry:
         return self._cls.paper
 
     def outside(self, params: Mapping[str, Any] | None = None) -> str:
-        """Return which settings of a configuration (default: the default one) break assumptions of the algorithm's paper, with
-        reasons. Return "" if none do.
+        """Return which settings break assumptions of the algorithm's paper, and why, or "" if none do. `params` is the
+        configuration; None means the default one.
         """
         return outside(self._cls, self.spec(params or self.space.default(), 0).settings)
 
     @property
     def away(self) -> str:
-        """The features of the paper's experiments that the default configuration lacks, such as unequal work, or ""."""
+        """Return which features of the paper's experiments the default configuration lacks, such as unequal work, or "" if none."""
         settings = self.spec(self.space.default(), 0).settings
         return away(self._cls, settings, self.scenario.heterogeneity)
 
     @property
     def unscored(self) -> bool:
-        """Whether the score ignores the clients' own models, since the algorithm defines `personal` for them, but not `scored`."""
+        """Return whether the score ignores the personal models that the algorithm makes for its clients."""
         owner = next(cls for cls in self._cls.__mro__ if "personal" in vars(cls))
         ignored = owner is not Algorithm and "scored" not in vars(owner)
         return ignored and self.settings.metric != "personal"
 
     def reference(self, params: Mapping[str, Any] | None = None) -> bool:
-        """Return whether a configuration (None: the default) is unranked, as a reference or for breaking assumptions of its paper."""
+        """Return whether a configuration (None: the default) is unranked: a reference, or outside its paper's assumptions."""
         unranked = self._cls.reference and self._cls.ranked_under != self.settings.metric
         return unranked or bool(self.outside(params))
 
     @cached_property
     def id(self) -> str:
-        """A hash of the algorithm, scenario, settings, search space and constraints, without budgets, seeds and execution."""
+        """Return a hash of the algorithm, scenario, settings, search space and constraints. Data seeds and execution are left out."""
         excluded = {"data_seed", "partition_seed", "execution", "chunk"}
         fixed = self.settings.model_dump(exclude=excluded, exclude_defaults=True)
         content = [self.algorithm, *self.scenario, fixed, self.space.describe()]
@@ -84,11 +84,11 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The readable name, such as `folb · digits · logreg · dirichlet(0.3)`."""
+        """Return the entry's readable name, such as `folb · digits · logreg · dirichlet(0.3)`."""
         return f"{self.label} · {self.scenario}"
 
     def about(self) -> dict[str, str]:
-        """Return the algorithm, data set, model, level and the ranking metric, by name."""
+        """Return a dict with the names of the algorithm, data set, model, heterogeneity level and ranking metric."""
         return {"algorithm": self.algorithm, **self.scenario.names(), "metric": self.task.metric}
 
     @property
@@ -98,14 +98,14 @@ class Entry:
 
     @property
     def stops(self) -> tuple[int, ...]:
-        """The rounds at which early stopping decides: g, 3 g, 9 g, ..., where g is the number of rounds between two evaluations."""
+        """Return the rounds at which early stopping may end a trial: g, 3 g, 9 g, ..., if trials are evaluated every g rounds."""
         gap, rounds = self.settings.evaluation_gap, self.settings.rounds
         return tuple(itertools.takewhile(lambda r: r < rounds, (gap * 3**k for k in range(64))))
 
     def spec(
         self, params: Mapping[str, Any], seed: int, partition_seed: int = 0, split: int = 0
     ) -> TrialSpec:
-        """Return the trial of a configuration `params`, which may also contain settings. `split` is added to the data seed."""
+        """Return the specification of a trial with hyperparameters and settings `params`. `split` is added to the data seed."""
         hyperparameters = only(params, self._cls.ranges())
         settings = self.settings.model_dump() | without(params, hyperparameters)
         settings["partition_seed"] = partition_seed
@@ -120,7 +120,7 @@ class Entry:
 
 
 def make_entries(study: Study, source: str) -> list[Entry]:
-    """Return an entry for each combination of data set, model, level and algorithm. Raise one `UserError` with all faults."""
+    """Return an entry for each combination of data set, model, level and algorithm. Raise one `UserError` that lists all faults."""
     faults = Faults(source)
     if study.settings.val_fraction == 0:
         faults.add("settings.val_fraction", 0, "must be above 0: a search needs validation data")
@@ -148,7 +148,7 @@ def make_entries(study: Study, source: str) -> list[Entry]:
 
 
 def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> Entry:
-    """Return the entry, with the configurations published for its scenario. Defaults implied by papers are kept if they lie in `space`."""
+    """Return the entry of an algorithm in a scenario. It has published configurations, and defaults of papers that lie in `space`."""
     name = algorithms.canonical(algorithm)
     stated = space_file(name)
     implied: dict[str, Any] = {}
@@ -174,9 +174,8 @@ def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> En
 def load_data(
     entries: list[Entry], root: str | None, source: str, replicates: Sequence[Replicate] = (FIRST,)
 ) -> dict[str, Dataset]:
-    """Return the data sets of all entries by `TrialSpec.dataset_key`, and check that all entries can run. All partitions are
-    made and kept for the trials, and models are fitted to the data. Raise one `UserError` with every data set, model, level
-    or algorithm that fails.
+    """Load the data sets of all entries, and return them by `TrialSpec.dataset_key`. Check that all entries can run: make all
+    partitions, which are kept for the trials, and build all models. Raise one `UserError` that lists everything that fails.
     """
     faults = Faults(source)
     results: dict[tuple[str, str, str], Any] = {}

@@ -38,12 +38,12 @@ class Faults:
     found: list[str] = field(default_factory=list)
 
     def add(self, key: str, value: Any, rule: str) -> None:
-        """Add the fault that the `value` of `key` breaks `rule`. A value of None is not shown."""
+        """Record that the value of `key` breaks `rule`. The message shows the value unless it is None."""
         where = key if value is None else f"{key} = {value!r:.{LONGEST}}"
         self.found.append(f"{where}: {rule}")
 
     def attempt(self, key: str, value: Any, action: Callable[[], T]) -> T | None:
-        """Return the action's result. If it raises `UserError`, add this as a fault of `key` and return None."""
+        """Return the result of `action`. If `action` raises `UserError`, record the error as a fault of `key`, and return None."""
         try:
             return action()
         except UserError as error:
@@ -51,7 +51,7 @@ class Faults:
             return None
 
     def validate(self, model: type[M], data: Any, prefix: str = "") -> M | None:
-        """Return the data as an instance of `model`. If pydantic refuses them, add its errors as faults and return None."""
+        """Return `data` as an instance of the pydantic class `model`. If `data` is invalid, record the errors, and return None."""
         try:
             return model.model_validate(data)
         except ValidationError as error:
@@ -69,7 +69,7 @@ class Faults:
         return None
 
     def check(self) -> None:
-        """Raise one `UserError` with all faults, if there are any."""
+        """Raise one `UserError` that lists all faults, if there are any."""
         if not self.found:
             return
         faults = list(dict.fromkeys(self.found))
@@ -81,8 +81,8 @@ class Faults:
 
 
 def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> None:
-    """Add the faults of a configuration, whose keys are `algorithm`, `dataset`, `model`, `heterogeneity` and `params`.
-    Without `resolves`, names that would load third-party code are not checked.
+    """Check a run's `algorithm`, `dataset`, `model`, `heterogeneity` and `params`, and add the errors to `faults`. If
+    `resolves` is false, skip names that would load third-party code.
     """
     name, level, cls = run["algorithm"], run["heterogeneity"], None
     if resolves or not plugins.named(name):
@@ -96,13 +96,13 @@ def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> 
 
 
 def rule(fault: Mapping[str, Any]) -> str:
-    """Return the rule that a pydantic error is about, in the words of the suite's other messages."""
+    """Return the broken rule in a pydantic error, worded like the suite's other messages."""
     text = str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
     return RULES.get(fault["type"], text)
 
 
 def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
-    """Return the rule that a pydantic error reports as broken. For an unknown key, suggest the key that was probably meant."""
+    """Return the broken rule in a pydantic error. For an unknown key, suggest the key that was probably meant."""
     if fault["type"] != "extra_forbidden":
         return rule(fault)
     owner: Any = model
@@ -116,7 +116,7 @@ def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
 
 
 def _model_in(annotation: Any) -> Any:
-    """Return the model in an annotation such as `Confirm | None` or `dict[str, Bound]`, or None."""
+    """Return the pydantic class in an annotation such as `Confirm | None` or `dict[str, Bound]`. Return None without one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(_model_in, get_args(annotation))), None)

@@ -92,7 +92,7 @@ class Result:
         return board_html(self.leaderboard) if self.leaderboard else None
 
     def plot(self, *kinds: str) -> "Plot":
-        """Return charts of the sweep's report. `kinds` are `dots`, `rounds`, `bytes`, `ranks` or `budget`; by default all."""
+        """Return charts from the sweep's report: all, or those of `kinds` (`dots`, `rounds`, `bytes`, `ranks`, `budget`)."""
         from reports.page.notebook import board_plot
         from suite.results.report import read
 
@@ -108,7 +108,7 @@ class Result:
         return open_tables(Path(self.summary.storage).parent, names=[self.summary.name])
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return the rows of the leaderboard as a data frame, which is empty if the sweep has no leaderboard."""
+        """Return the leaderboard's rows as a data frame. The data frame is empty if the sweep has no leaderboard."""
         return self.leaderboard.to_pandas() if self.leaderboard else frame([])
 
 
@@ -144,7 +144,7 @@ class Sweep:
         self.set_aside, self.due = 0, 0.0
 
     def _warm(self) -> dict[str, list[InitialConfiguration]]:
-        """Return the configurations that each entry starts with: those in the journal, or for new entries those of `study.warm_start`."""
+        """Return each entry's first configurations. They come from the journal or, for new entries, from `study.warm_start`."""
         where, warm = self.study.warm_start, dict(self.state.begun.warm) if self.state.begun else {}
         new = [entry for entry in self.entries if entry.id not in warm]
         if where is None or not new:
@@ -162,7 +162,7 @@ class Sweep:
         return warm
 
     def estimates(self, resources: "Resources") -> "Estimates":
-        """Load the data sets of all entries, and return estimates of what trials need. Raise `UserError` if loading fails."""
+        """Load all data sets, and return an estimator of the trials' time and memory. Raise `UserError` if loading fails."""
         from suite.execution.estimate import Estimates
 
         if not self.data:
@@ -173,11 +173,10 @@ class Sweep:
         return Estimates(self.study, self.data, resources)
 
     def run(self, resources: "Resources", deadline: Deadline | None = None) -> Result:
-        """Run the remaining trials, record them, and return the result. Call it once. A `deadline` may shorten the search.
+        """Run and record the remaining trials, and return the result. Call this once. A `deadline` may shorten the search.
 
-        Raise `UserError` before the first trial if data, the storage or the tracking store cannot be used, and then remove
-        the files of a new sweep. Raise `HaltedError` if a fault of the machine or the cluster ends the sweep, which can then
-        be resumed.
+        Raise `UserError` before the first trial if data, the storage or the tracking store cannot be used. The files of a new
+        sweep are then removed. Raise `HaltedError` if a fault of the machine or cluster ends the sweep, which can be resumed.
         """
         started = time.monotonic()
         say("opening the store")
@@ -203,7 +202,7 @@ class Sweep:
         return self._result(complete, written, time.monotonic() - started)
 
     def _result(self, complete: bool, written: bool, seconds: float) -> Result:
-        """Return the sweep's result, and print a message if MLflow lacks records. Raise `HaltedError` if a fault ended the sweep."""
+        """Return the sweep's result. Print a message if MLflow lacks records. Raise `HaltedError` if a fault ended the sweep."""
         refused = [f"{text}. The sweep's table has all of it." for text in self.recording.refusals]
         board, whole, fault = self.board, complete and written, self.control.fault
         if board is not None:
@@ -226,7 +225,7 @@ class Sweep:
         return Result(self._summary(seconds), board, "" if whole else self.control.ending)
 
     def _begin(self) -> None:
-        """Restore the search from the journal, and journal a new session. Raise `UserError` if third-party code has changed."""
+        """Restore the search from the journal, and record a new session there. Raise `UserError` if third-party code has changed."""
         state, lag = self.state, LAG
         self.control.clear()
         if state.begun is not None:
@@ -254,7 +253,7 @@ class Sweep:
         self.progress = Progress(self._look)
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
-        """Run the remaining trials, and write all missing records. Return whether all trials ended, and whether all records are written."""
+        """Run the remaining trials, and write missing records to MLflow. Return two flags: all trials ended, and all records written."""
         former, complete = list[str](), False
         if before := earlier(self.paths):
             rows = (entry.row for entry in before.facts.entries)
@@ -311,8 +310,8 @@ class Sweep:
             self.journal.write(events.Requested(request=request))
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Journal the end of a trial, pass its result to the search, and queue its record. A failed trial continues from
-        its checkpoint instead, up to `retries` times in a row without progress.
+        """Write a trial's end to the journal, pass the result to the search, and queue the MLflow record. A failed trial
+        continues from its checkpoint instead, at most `retries` times in a row without progress.
         """
         trial_id = request.trial_id
         if outcome.status == Status.FAILED:
@@ -330,8 +329,8 @@ class Sweep:
     def _died(
         self, request: TrialRequest, outcome: TrialResult, again: bool, killed: bool = True
     ) -> None:
-        """Journal a failed attempt at a trial, or the death of its process (`killed`). If the trial is not tried `again`, the
-        search takes it as failed, and only `--resume` runs it again.
+        """Write to the journal that a trial failed, or that its process died (`killed`). Without `again`, the search counts
+        the trial as failed, and only `--resume` repeats it.
         """
         if self.deadline is not None:
             self.deadline.took(request.entry_id, outcome)
@@ -345,7 +344,7 @@ class Sweep:
             self.search.end(name, ValidationResult.of(outcome))
 
     def _pressed(self) -> bool:
-        """Cut the search if a further trial would leave too little time for the final runs. Return whether it was cut."""
+        """End the search early if one more trial would leave too little time for the final runs. Return whether the search ended."""
         assert self.deadline is not None
         if not self.deadline.presses(self.search):
             return False
@@ -364,7 +363,7 @@ class Sweep:
         return progress
 
     def _record(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Write the MLflow run of an ended trial. If its search is complete or `SECONDS` have passed, queue the writing of the table."""
+        """Write an ended trial to MLflow. Queue an update of the table after a search's last final run, or if 300 seconds have passed."""
         self.recording.record(request, outcome)
         group = self.state.finals.get(request.search, [])
         recorded = sum(final.trial_id in self.state.recorded for final in group)
@@ -377,7 +376,7 @@ class Sweep:
         self.recording.put(self._write_table)
 
     def _table(self, ended: float | None = None) -> TrialTable:
-        """Return the table of the trials so far, or the final table if the sweep has `ended` (Unix time)."""
+        """Return the table of all trials that have ended so far. `ended` is the Unix time of the sweep's end, if it has ended."""
         with self.journal.lock:
             finals = self.state.current_finals if ended is None else self.search.current_finals
             state = replace(self.state, ended=dict(self.state.ended))
@@ -385,7 +384,7 @@ class Sweep:
         return table_of(self.paths, state, self.entries, finals, ended=ended, **mlflow)
 
     def _write_table(self, table: TrialTable | None = None) -> None:
-        """Write the given table, by default the current one, to its file and to MLflow."""
+        """Write `table` (by default the current one) to the sweep's file and to MLflow."""
         write(self.paths.table, table or self._table())
         self.store.keep_table(self.recording.sweep_run, self.paths.table)
 

@@ -51,9 +51,9 @@ def table_of(
     finals: Collection[str],
     **facts: Any,
 ) -> TrialTable:
-    """Return the table of a sweep: the rows of its last written table, and new rows of trials that ended since then.
-    `finals` are the ids of the final runs that repeat current best trials. `facts` has what the journal lacks: the time
-    of the end, and the ids in MLflow.
+    """Return the table of a sweep. It has the rows of the last written table, and new rows for trials that have ended since.
+    `finals` are the ids of the final runs that repeat the current best trials. `facts` has the end time and the MLflow ids,
+    which the journal lacks.
     """
     begun, before = state.begun, earlier(paths)
     assert begun is not None
@@ -99,7 +99,7 @@ def table_of(
 
 
 def _joined(parts: Sequence[Any], state: SweepState, finals: Collection[str]) -> Any:
-    """Join `parts` into one table of the ended trials, by id, with their MLflow runs. Final runs not in `finals` become "superseded"."""
+    """Return one table of the ended trials in `parts`, by id, with MLflow runs. Final runs outside `finals` become "superseded"."""
     rows = pa.concat_tables(parts)
     trial_ids = rows["trial_id"].to_pylist()
     ended = (number for number, trial_id in enumerate(trial_ids) if trial_id in state.ended)
@@ -121,7 +121,7 @@ def _joined(parts: Sequence[Any], state: SweepState, finals: Collection[str]) ->
 def _row(
     name: str, begun: Begun, entry: Entry, request: TrialRequest, outcome: TrialResult
 ) -> dict[str, Any]:
-    """Return an ended trial's row, as values by column, for the table of the sweep `name`."""
+    """Return the table row of an ended trial, as values by column. `name` is the sweep's name."""
     metric, params, target = entry.task.metric, request.params, begun.study.get("target")
     warm = begun.warm.get(entry.id, ())
     last = outcome.history[-1] if outcome.history else {}
@@ -169,7 +169,7 @@ def _row(
 
 
 def _client_score(outcome: TrialResult, part: str, metric: str) -> float | None:
-    """Return the worst tenth's mean (`part` "worst10") or deviation ("spread") of clients' test scores; None if missing or not finite."""
+    """Return a statistic of the clients' test scores: the worst tenth's mean (`part` "worst10") or the standard deviation ("spread")."""
     name = f"test_{TASKS[metric].pooled}_{part}"
     if outcome.last(name) is None:
         return None
@@ -179,7 +179,7 @@ def _client_score(outcome: TrialResult, part: str, metric: str) -> float | None:
 def _curves(
     request: TrialRequest, outcome: TrialResult, metric: str
 ) -> dict[str, list[float] | None]:
-    """Return a trial's curves by column, a value per evaluation. Infinite values become NaN. A curve without any number is None."""
+    """Return a trial's curves by column, with one value per evaluation. Infinite values become NaN; a curve of NaN alone is None."""
     curves: dict[str, list[float] | None] = {}
     for column, name in curve_columns(metric, TASKS[metric].pooled).items():
         if request.counted and column not in SEARCH_CURVES:
@@ -199,9 +199,9 @@ def _finite(value: float | None) -> float | None:
 def open_tables(
     storage: Path, tracking_uri: str | None = None, names: Sequence[str] = ()
 ) -> Tables:
-    """Return the tables with these names, or all tables if there are no names. A name is the path of a Parquet file, or the
-    name of a sweep or study on the tracking server (if there is none, in the folder `storage`). Raise `UserError` for an
-    unknown name and for a named sweep that cannot be read. Skip any other unreadable sweep with a message.
+    """Return the tables of the sweeps in `names`, or of all sweeps if `names` is empty. A name is a sweep, a study or the
+    path of a Parquet file. Sweeps are on the tracking server or, without one, in the folder `storage`. Raise `UserError` for
+    an unknown name or a named sweep that cannot be read. Skip other unreadable sweeps with a message.
     """
     if files := [name for name in names if name.endswith(".parquet")]:
         if len(files) < len(names):
@@ -233,8 +233,8 @@ def open_tables(
 
 
 def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Source]]:
-    """Yield the name and the source of each sweep on the tracking server, or in the folder `storage` if there is no server. A
-    sweep that is in both is read from the folder. Print a message for each journal of another format version, and skip it.
+    """Yield the name and the source of each sweep. Sweeps are on the tracking server or, without a server, in `storage`. If
+    `storage` also has a sweep of the server, `storage` is the source. Skip journals of another format version with a message.
     """
     here = dict[str, dict[str, Any]]()
     for name in sweeps(storage):
@@ -259,7 +259,7 @@ def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Sou
 
 
 def _of_files(files: Iterable[Path]) -> list[TrialTable]:
-    """Return the tables in these files. A different sweep of the same name gets the first letters of its id as a suffix."""
+    """Return the tables in these files. If two sweeps share a name, the second one gets a suffix with six letters of its id."""
     named: dict[str, TrialTable] = {}
     for table in map(read, files):
         facts = table.facts
@@ -270,7 +270,7 @@ def _of_files(files: Iterable[Path]) -> list[TrialTable]:
 
 
 def local_table(storage: Path, name: str) -> TrialTable:
-    """Return the table of a sweep in the folder `storage`, from its file if the sweep has ended, else from its journal."""
+    """Return the table of the sweep `name` in the folder `storage`. An unfinished sweep's table is made from its journal."""
     paths = SweepPaths(storage, name)
     written, size = earlier(paths), os.path.getsize(paths.journal)
     if written is not None and written.facts.ended is not None and written.facts.journal == size:
@@ -282,7 +282,7 @@ def local_table(storage: Path, name: str) -> TrialTable:
 
 
 def earlier(paths: SweepPaths) -> TrialTable | None:
-    """Return the table that a sweep wrote last; None if the file is missing or cannot be read."""
+    """Return the table that a sweep wrote last, or None if the file is missing or unreadable."""
     with suppress(UserError):
         return read(paths.table)
     return None

@@ -37,7 +37,7 @@ LABELS, SAMPLES = 10, 2000
 
 
 def check_dataset(name: str, root: str | None = None) -> str:
-    """Check that a data set keeps the rules of `Dataset`, and is equal when it is loaded a second time."""
+    """Check that a data set keeps the rules of `Dataset` and that a second load gives equal data. Return a summary as text."""
     family, spelled = datasets.parse(name), datasets.canonical(name)
     again = datasets.canonical(spelled)
     demand(again == spelled, f"{spelled} is read as {again}: are its fields its arguments?")
@@ -55,8 +55,8 @@ def check_dataset(name: str, root: str | None = None) -> str:
 
 
 def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
-    """Check a heterogeneity level (a partition with or without modifiers) for each number of `clients`: every client has
-    samples of its own, and a second call with the same seed gives equal results.
+    """Check a heterogeneity level, such as `iid+dropout(0.1)`, with each number of `clients`. Every client must get samples,
+    and equal seeds must give equal results. Return the numbers of clients as text.
     """
     level = heterogeneity.parse(text)
     again = heterogeneity.parse(level.name).name
@@ -89,7 +89,7 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
 
 
 def check_model(text: str, dataset: str = "digits") -> str:
-    """Check a user's own model `FILE.py:function` by short runs of FedAvg on a data set. Return its number of weights as text."""
+    """Check a user's model `FILE.py:function` in short runs of FedAvg on a data set. Return its number of weights as text."""
     model, data = OwnModel.at(text), datasets.parse(dataset).load(0, None, None)
     fitted = Model(model, data.shape, data.classes)
     check_algorithm("fedavg", models=(model.name,), dataset=dataset, level="iid")
@@ -108,8 +108,8 @@ CHECKS: dict[str, tuple[Registry[Any], Callable[..., Any]]] = {
 def findings(
     name: str, values: Mapping[str, Any], dataset: str | None, **how: Any
 ) -> Iterator[CheckFinding]:
-    """Yield the findings on the class or model `name`, or on each class in the file `name`. `values` are hyperparameters and
-    settings of an algorithm, and `how` further options of its checks. Raise `UserError` if `dataset` is given and `name` is no model.
+    """Check the class or model `name`, or all classes in the file `name`, and yield each finding. `values` are an algorithm's
+    params and settings, and `how` are more options. Raise `UserError` if `dataset` is given but `name` is no model.
     """
     for kind, each in _named(name):
         title = f"{kind} {each.rpartition(':')[2]}"
@@ -129,8 +129,8 @@ def findings(
 
 
 def _named(name: str) -> list[tuple[str, str]]:
-    """Return the kind and the name of each class in a file `name`, or of the class or model called `name`. An unknown name gets
-    the kind "algorithm". Raise `UserError` for a file without classes to check.
+    """Return the kind and the name of each class in the file `name`, or of the class or model `name`. An unknown name has the
+    kind "algorithm". Raise `UserError` for a file without classes to check.
     """
     if name.endswith(".py"):
         classes = []

@@ -16,10 +16,10 @@ from mlflow.utils.file_utils import local_file_uri_to_path
 
 
 def server(uri: str, artifacts: str) -> Any:
-    """Return MLflow's server of the store at `uri`, as an ASGI application to be mounted.
+    """Return MLflow's server for the store at `uri`, as an ASGI application.
 
-    It serves only artifacts in the folder with the URI `artifacts`, after links are resolved; MLflow alone would serve any
-    folder that a run names. Its GraphQL has no mutations. All this affects the whole process.
+    The server reads artifacts only from the folder with the URI `artifacts`. Plain MLflow would read any folder that a run
+    names. The server's GraphQL has no mutations. These changes affect the whole process.
     """
     # By default it would start several processes for jobs, which nothing here submits.
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")

@@ -43,7 +43,7 @@ def spec_params(spec: TrialSpec) -> dict[str, Any]:
 
 
 def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, str]:
-    """Return the MLflow tags of a run of the trial `spec`. Its tags `spec` and `ran` suffice to replay it."""
+    """Return the MLflow tags of a trial's run. The tags `spec` and `ran` suffice to replay the run."""
     names = ("execution", "chunk", "halved", "device", "fingerprint")
     ran = {name: getattr(outcome, name) for name in names}
     ran["code"] = plugins.hashes(*spec.code)
@@ -65,7 +65,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, 
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of suite, torch and numba by tag, and the Git commit if the suite runs from a source checkout."""
+    """Return the versions of suite, torch and numba by tag. A source checkout adds its Git commit."""
     numbers = {}
     for name, package in PACKAGES.items():
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -81,18 +81,18 @@ def versions() -> dict[str, str]:
 
 
 def experiments_page(path: str = "", **query: str) -> str:
-    """Return the path of MLflow's page of experiments, or of the page `path` below it, with the parameters `query`."""
+    """Return the URL path of MLflow's experiments page, or of the page `path` below it. `query` are URL parameters."""
     # By default MLflow opens its view for language models, which shows no runs.
     return f"/#/experiments{path}?{urlencode({'workflowType': 'machine_learning', **query})}"
 
 
 def run_page(experiment: str, run_id: str) -> str:
-    """Return the path of a run's page in MLflow."""
+    """Return the URL path of a run's page in MLflow."""
     return experiments_page(f"/{experiment}/runs/{run_id}")
 
 
 def leaderboard_page(experiment: str, sweep: str) -> str:
-    """Return the path of MLflow's page with a sweep's leaderboard rows, in the leaderboard's order."""
+    """Return the URL path of the MLflow page with a sweep's leaderboard rows, in leaderboard order."""
     quote = '"' if "'" in sweep else "'"
     rows = f"tags.`{PREFIX}kind` = '{RunKind.LEADERBOARD}' and tags.`{PREFIX}sweep` = {quote}{sweep}{quote}"
     order = {"orderByKey": f"tags.`{PREFIX}row`", "orderByAsc": "true"}

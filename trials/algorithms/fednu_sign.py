@@ -26,7 +26,7 @@ class FedNuSign(FedProx):
     unsupported = {"init=own": "gradients are compared at one common model w"}
 
     def round(self, state: State, fed: Federation) -> State:
-        """Return the state after a step along the selected devices' updates, with signs from all devices' gradients."""
+        """Return the state after one round. An update of a device whose gradient opposes the global gradient is reversed."""
         w = fed.broadcast(fed.everyone, state["w"])
         g = fed.upload(fed.everyone, fed.gradient(fed.everyone, w))
         # Proposition 1 takes the global gradient, so all devices send theirs.

@@ -34,8 +34,8 @@ class FedUmf(FedAvg):
     alpha: float = real(1.0, low=0.05, high=1.0, at_least=0, at_most=1)
 
     def init(self, fed: Federation) -> State:
-        """Return the base class's state, and facts of the round before: the tensors that were sent, the hyperparameters of
-        type float (with the decayed rate), and a mask (n,) of the selected clients, including those that did not answer.
+        """Return the base class's state and a record of the previous round. The record has the tensors that the server sent,
+        the float hyperparameters, and a mask (n,) of the selected clients, including those that did not answer.
         """
         state = super().init(fed)
         return {
@@ -46,7 +46,7 @@ class FedUmf(FedAvg):
         }
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """Return start weights (k, d): theta, plus the fused update of each client not selected in the round before."""
+        """Return start weights (k, d). Clients that the last round did not select add their scaled update of that round to the model."""
         theta, *_ = [fed.broadcast(fed.everyone, state[name]) for name in self.sent]
         idle = torch.ones(fed.n, dtype=torch.bool)
         idle[ids] = idle[fed.absent] = False
@@ -68,19 +68,19 @@ class FedUmf(FedAvg):
 
     @property
     def _reals(self) -> dict[str, float]:
-        """Return the hyperparameters of type float by name, with this round's learning rate."""
+        """Return this algorithm's float hyperparameters by name. `lr` is the learning rate of this round."""
         ranges = self.ranges().items()
         return {name: getattr(self, name) for name, span in ranges if span.type == "float"}
 
     @property
     def fusion_rate(self) -> float:
-        """Return alpha, the factor of a fused update; FedUmf-FedDC calls it `fusion`."""
+        """Return alpha, by which clients multiply their updates of the previous round."""
         return self.alpha
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return the base class's new state, and keep this round's tensors, hyperparameters and selection in it."""
+        """Return the base class's new state, extended by a record of this round for the next one."""
         selected = torch.zeros(fed.n, dtype=torch.bool)
         selected[ids] = selected[fed.absent] = True
         return {

@@ -25,7 +25,7 @@ class LBNorm(FedProx):
     unsupported = {"init=own": "gradients are compared at one common model w"}
 
     def round(self, state: State, fed: Federation) -> State:
-        """Return the state after drawing devices by the size of their importance, and averaging their trained models."""
+        """Return the state after one round. Devices are drawn in proportion to |importance|, and their models are averaged."""
         w = fed.broadcast(fed.everyone, state["w"])
         importance = self.importance(state, w, fed)
         ids = fed.draw(importance.abs())
@@ -36,5 +36,5 @@ class LBNorm(FedProx):
         return {**state, "w": local.mean(0)}
 
     def importance(self, state: State, w: Tensor, fed: Federation) -> Tensor:
-        """Return the importance of all devices, |g_k| (n,), from gradients at the rows w (n, d)."""
+        """Return each device's importance |g_k|, (n,), where g_k is its full gradient at row k of w (n, d)."""
         return fed.upload(fed.everyone, fed.gradient(fed.everyone, w).norm(dim=1))

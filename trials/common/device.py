@@ -18,7 +18,7 @@ KEPT = 2**28  # bytes of freed memory that a process keeps for its next tensors
 
 
 def named(name: str) -> torch.device:
-    """Return the torch device of a name, even if this machine lacks it. Raise `UserError` unless it is `cpu` or `cuda[:N]`."""
+    """Return the torch device `name`, even if this machine lacks it. Raise `UserError` unless `name` is `cpu`, `cuda` or `cuda:N`."""
     with suppress(RuntimeError):
         if name.partition(":")[0] in DEVICES:
             return torch.device(name)
@@ -26,7 +26,7 @@ def named(name: str) -> torch.device:
 
 
 def usable(name: str) -> torch.device:
-    """Return the device of a name; raise `UserError` if this machine cannot use it."""
+    """Return the torch device `name`, such as `cpu` or `cuda:1`. Raise `UserError` if this machine cannot use the device."""
     device = named(name)
     reason = look()[0] if device.type == "cuda" else ""
     with suppress(RuntimeError):
@@ -36,7 +36,7 @@ def usable(name: str) -> torch.device:
 
 
 def look() -> tuple[str, list[tuple[str, int]]]:
-    """Return why torch sees no GPU, with a remedy ("" if it sees one), and each GPU's name and memory in bytes."""
+    """Return why torch finds no GPU ("" if it finds one), and a list of all GPUs, each with its name and memory in bytes."""
     if torch.version.cuda is None and torch.version.hip is None:
         remedy = "install one for this machine's GPU (https://pytorch.org/get-started/locally)"
         return f"torch {torch.__version__} is a CPU build; {remedy}", []
@@ -53,7 +53,7 @@ def name_of(device: torch.device) -> str:
 
 
 def computes(device: torch.device, dtype: str) -> None:
-    """Make a GPU's results in this process deterministic, and allow TF32 products only if the setting `dtype` is "tf32"."""
+    """Make GPU results in this process deterministic. Allow TF32 matrix products only if `dtype` is "tf32"."""
     if device.type != "cuda":
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used
@@ -73,15 +73,15 @@ def keep_freed() -> None:
 
 
 def take_part(share: float) -> None:
-    """Limit this process to a share in [0, 1] of the GPU's memory, so that a trial that needs more fails alone."""
+    """Limit this process to a share (0 to 1) of the GPU's memory. A trial that needs more then fails without harm to others."""
     total = torch.cuda.get_device_properties(0).total_memory
     part = max(0.0, min(1.0, share) * total - CONTEXT)
     torch.cuda.set_per_process_memory_fraction(part / total)
 
 
 def budgets(device: torch.device, held: float = 0.0) -> tuple[float, float]:
-    """Return two limits in bytes: for the clients computed at once, and for tables (n, d) of client states on the device. They
-    are 2 GiB and infinity on a CPU. On a GPU they are 3/4 and 1/4 of this process's share of memory, less `held` bytes.
+    """Return two memory limits in bytes: for computing clients at once, and for client tables (n, d) on the device. On a CPU
+    the limits are 2 GiB and infinity. On a GPU they are 3/4 and 1/4 of this process's memory, minus `held` bytes.
     """
     # Free memory is not read: no bit may depend on what else runs on the machine.
     if device.type != "cuda":

@@ -16,7 +16,7 @@ FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 def bits(stream: str, *words: Any) -> npt.NDArray[np.uint64]:
-    """Return 64 random bits for each element of the broadcast integers `words`; each `stream` name gives other bits."""
+    """Return random 64-bit integers as hashes of `stream` and `words`. `words` are integers or arrays, broadcast to one shape."""
     state = np.full(1, zlib.crc32(stream.encode()), np.uint64)
     for word in words:
         z = (state * GOLDEN) ^ (np.atleast_1d(word).astype(np.uint64) + GOLDEN)
@@ -30,10 +30,10 @@ def bits(stream: str, *words: Any) -> npt.NDArray[np.uint64]:
 
 
 def uniform(stream: str, *words: Any) -> npt.NDArray[np.float64]:
-    """Return uniform numbers in [0, 1), one for each element of the broadcast integers `words`; see `bits` for `stream`."""
+    """Return uniform numbers in [0, 1) as hashes of `stream` and `words`. `words` are integers or arrays, broadcast to one shape."""
     return (bits(stream, *words) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def generator(stream: str, *words: int) -> np.random.Generator:
-    """Return a NumPy generator seeded by the stream's name and `words`, for long draws such as a partition or a data set."""
+    """Return a NumPy generator of random numbers, seeded with a hash of `stream` and the integers `words`."""
     return np.random.default_rng(int(bits(stream, *words)[0]))

@@ -16,7 +16,7 @@ AT_ONCE = 2**22  # random numbers that a GPU hashes at a time, which takes a few
 def to_device(
     host: npt.NDArray[Any] | Tensor, device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return an array or tensor on a device, converted to `dtype` if given; the host does not wait for copies to a GPU."""
+    """Return an array or tensor copied to a device, with dtype `dtype` if given. The host does not wait for copies to a GPU."""
     if isinstance(host, np.ndarray):
         host = torch.from_numpy(np.ascontiguousarray(host))
     tensor = host if dtype is None else host.to(dtype)
@@ -29,8 +29,8 @@ def to_device(
 
 
 def distinct(ids: Tensor, device: torch.device) -> tuple[npt.NDArray[Any], Any, Any]:
-    """Return the distinct `ids` (u,) in ascending order, the index of the first occurrence of each (u,), and the index of each
-    of the `ids` (k,) in the distinct ones, as `np.unique` does. The indices are on the device.
+    """Return (unique, first, inverse) for `ids` (k,), as `np.unique` does. `unique` has the distinct ids in ascending
+    order, `ids[first]` equals `unique`, and `unique[inverse]` equals `ids`. Both indices are on the device.
     """
     array = ids.numpy()
     if (array[1:] > array[:-1]).all():
@@ -42,7 +42,7 @@ def distinct(ids: Tensor, device: torch.device) -> tuple[npt.NDArray[Any], Any, 
 def uniform_on(
     device: torch.device, stream: str, *words: Any, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return uniform numbers (k, size) on a device; column j has the numbers of `randomness.uniform` for `words` (k, 1) and j."""
+    """Return uniform numbers (k, size) on a device, equal to `randomness.uniform(stream, *words, np.arange(size))` for `words` (k, 1)."""
     # On a GPU the hash of the last word, the largest part of the work, runs on the device.
     dtype = dtype or torch.float64
     if device.type == "cpu":

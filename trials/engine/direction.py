@@ -59,7 +59,7 @@ class Affine:
     def __torch_function__(
         cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> "Affine":
-        """Return the affine form of a sum, difference or product whose left operand is a tensor."""
+        """Return tensor + form, tensor - form or tensor * form as an affine form. Raise `NotAffineError` for other operations."""
         operator = function.__name__.strip("_")
         name = operator.removeprefix("r")
         if kwargs or len(args) != 2 or name not in ("add", "sub", "mul"):
@@ -72,7 +72,7 @@ class Affine:
 
 
 def affine(direction: Direction, rows: dict[str, Tensor]) -> Affine | None:
-    """Return a local step's `direction` in the affine form scale g + pull w + shift; None if it has no such form."""
+    """Return `direction` in the form scale g + pull w + shift, or None if it is not affine."""
     try:
         form = direction(Affine(pull=1.0), Affine(scale=1.0), **rows)
     except (TypeError, AttributeError):
@@ -81,7 +81,7 @@ def affine(direction: Direction, rows: dict[str, Tensor]) -> Affine | None:
 
 
 def column(value: float | Tensor, like: Tensor) -> Tensor:
-    """Return a coefficient, given as a number or (k, 1), as a tensor (k,) with one number for each row of `like` (k, d)."""
+    """Return the number or tensor (k, 1) `value` as a tensor (k,), on the device and in the dtype of `like` (k, d)."""
     if not isinstance(value, torch.Tensor):
         return like.new_full((len(like),), value)
     full = value.to(like)

@@ -45,7 +45,7 @@ class ClientRows:
 
     @property
     def values(self) -> Tensor | None:
-        """Return the rows that have been written, or None if there are none. `slot` has the index of each client's row."""
+        """Return all rows that have been written, or None if there are none. The row of client k has the index `slot[k]`."""
         return None if self._table is None else self._table[: self._used]
 
     @values.setter
@@ -82,12 +82,12 @@ class ClientRows:
         self._table[to_device(self.slot[ids], self.storage)] = rows.to(self.storage)
 
     def mean(self, weights: Tensor) -> Tensor:
-        """Return sum_k weights_k rows_k (d,) over all clients, `weights` (n,)."""
+        """Return the weighted sum of all clients' rows, (d,). `weights` (n,) has one weight for each client."""
         blocks = torch.arange(len(self.slot)).split(64)
         return sum(weights[ids[0] : ids[-1] + 1] @ self[ids] for ids in blocks)  # type: ignore[return-value]
 
     def _empty(self, rows: int, like: Tensor) -> Tensor:
-        """Return an uninitialised table of `rows` rows like those of `like`, in page-locked memory if rows are to be copied to a GPU."""
+        """Return an uninitialised tensor with `rows` rows, each with the shape and dtype of a row of `like`."""
         size = (rows, *like.shape[1:])
         return torch.empty(size, dtype=like.dtype, device=self.storage, pin_memory=self._pinned)
 
@@ -112,7 +112,7 @@ class Federation:
         members: int = 1,
         solver: Callable[..., Solver] = Solver,
     ) -> None:
-        """Set up a run at round 0. `memory` in bytes limits how many clients are computed at once. `members` runs share the process."""
+        """Set up a run. `memory`, in bytes, is for the clients that are computed at once; `members` runs share this process."""
         computes(device, settings.dtype)
         keep_freed()
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
@@ -142,7 +142,7 @@ class Federation:
         self._uploaded, self._absent = set[int](), set[int]()
 
     def _limits(self, memory: float | None, members: int) -> tuple[int | None, float]:
-        """Return how many clients are computed at once (None: all), and the bytes on the device for tables of clients."""
+        """Return how many clients to compute at once (None: all), and how many bytes client tables may take on the device."""
         chunk, like = self.settings.chunk, torch.empty(0, dtype=self.dtype, device=self.device)
         sizes = self.d, like.element_size(), members
         resident = budget.resident_bytes(self.data, self.settings, *sizes)
@@ -164,17 +164,17 @@ class Federation:
 
     @property
     def count(self) -> int:
-        """Return how many clients a round selects: participation times n, rounded, and at least 1."""
+        """Return the number of clients that each round selects. It is participation times n, rounded, and at least 1."""
         return budget.selected(self.settings, self.n)
 
     @property
     def half(self) -> int:
-        """Return half the number of clients computed at once, to retry once if memory runs out; 0 if no retry is possible."""
+        """Return how many clients to compute at once in a retry after memory ran out, or 0 if no retry is possible."""
         together = self.execution == "batched" and not self.halved
         return min(self.chunk or self.n, self.count) // 2 if together else 0
 
     def begin(self, round_index: int) -> None:
-        """Begin round `round_index` (from 1). The simulation calls this; an algorithm must not."""
+        """Begin round `round_index`, where 1 is the first round. Only the simulation calls this method."""
         self.round, self._loss, self.took = round_index, None, None
         self._steps_done = np.zeros(self.n)
         self._uploaded, self._absent = set(), set()
@@ -184,7 +184,7 @@ class Federation:
             self._solver.chunk = self.halved["chunk"]
 
     def end(self) -> None:
-        """End the round: average BatchNorm's statistics over clients and advance the simulated clock. Algorithms must not call this."""
+        """Average BatchNorm statistics over clients and advance the simulated clock. Only the simulation calls this method."""
         if self.model.statistics is not None:
             self.model.statistics.end(self.weights)
         if CLOCK in self.counters:
@@ -194,18 +194,17 @@ class Federation:
 
     @property
     def train_loss(self) -> float | None:
-        """Return the mean loss of the round's last training or, if there was none, of its full gradients; None without either."""
+        """Return this round's mean training loss, or None if there is none. Without training, full gradients give the loss."""
         return None if self._loss is None else float(self._loss)
 
     # Selection
 
     def select(self, stream: str = "select") -> Tensor:
-        """Return the ids (K,) of this round's clients, ascending. They are equal for all algorithms, and drawn anew for each `stream`.
+        """Return the ids (K,) of this round's clients, ascending and equal for all algorithms. Each `stream` gives other ids.
 
-        With the setting `selection=without_replacement`, they are the K clients with the smallest of n uniform numbers.
-        `independent` takes all whose number is below `participation`, at least one. `with_replacement` makes K draws, in
-        which ids may repeat.
-        Clients that do not answer under `+dropout(rate)` are left out, but at least one stays.
+        If `selection` is `without_replacement`, these are the K clients with the smallest of n uniform numbers. `independent`
+        selects each client whose number is below `participation`, and at least one. `with_replacement` makes K draws, so that
+        ids may repeat. Clients that fail to answer under `+dropout(rate)` are left out, but at least one stays.
         """
         s = self.settings
         if s.selection == "with_replacement":
@@ -215,8 +214,8 @@ class Federation:
         return self._answering(np.sort(np.argpartition(u, max(1, k) - 1)[: max(1, k)]))
 
     def draw(self, p: Tensor, stream: str = "select") -> Tensor:
-        """Draw K clients with probabilities proportional to p (n,), or equal ones if all p are 0. Return the ids of those
-        that answer, ascending; an id may repeat.
+        """Draw K clients with replacement, with probabilities proportional to p (n,). Return the ids of the drawn clients
+        that answer, in ascending order and with repeats. If p is 0 everywhere, all probabilities are equal.
         """
         share = p.double().cpu().numpy()
         cumulative = np.cumsum(share if share.any() else np.ones_like(share))
@@ -225,13 +224,13 @@ class Federation:
         return self._answering(np.sort(np.minimum(ids, self.n - 1)))
 
     def shuffled(self, stream: str = "select") -> Tensor:
-        """Return the ids of all clients in this round's random order, without those that fail to answer."""
+        """Return the ids of all clients that answer in this round, in random order."""
         u = randomness.uniform(stream, self.seed, self.round, np.arange(self.n))
         return self._answering(np.argsort(u, kind="stable"))
 
     @property
     def absent(self) -> Tensor:
-        """Return the ids of the clients that were selected in this round but failed to answer, ascending."""
+        """Return the ids of the clients that were selected in this round but did not answer, in ascending order."""
         return torch.tensor(sorted(self._absent), dtype=torch.int64)
 
     def _answering(self, ids: Array) -> Tensor:
@@ -241,17 +240,17 @@ class Federation:
         return torch.from_numpy(answering)
 
     def weights(self, ids: Tensor) -> Tensor:
-        """Return aggregation weights (k,), which sum to 1: m_k / sum m, or 1 / k if `aggregation` is plain."""
+        """Return aggregation weights (k,), which sum to 1. They are proportional to sample counts, or equal if `aggregation` is plain."""
         return self.tensor(self._shares(ids.numpy()))
 
     def relative_size(self, ids: Tensor) -> Tensor:
-        """Return om_k = n p_k (k,) with p_k the aggregation weight among all n clients: n m_k / m, or 1 if `aggregation` is plain."""
+        """Return n times each client's aggregation weight among all n clients, (k,). This is 1 if `aggregation` is plain."""
         return self.n * self.tensor(self._shares(np.arange(self.n))[ids.numpy()])
 
     # State and random numbers
 
     def initial(self, ids: Tensor) -> Tensor:
-        """Return initial weights (k, d) by the setting `init`: zeros, the same row for all, or each client's own."""
+        """Return initial weights (k, d). By the setting `init` they are zeros, equal for all clients, or random for each client."""
         if self.settings.init == "zeros":
             return self._zeros(ids)
         owners = ids.numpy() if self.settings.init == "own" else np.array([SERVER])
@@ -260,41 +259,41 @@ class Federation:
         return rows.expand(len(ids), -1).clone() if len(owners) == 1 else rows
 
     def initial_server(self) -> Tensor:
-        """Return the server's initial weights (d,), zeros or random. If the setting `init` is common, clients start from them, too."""
+        """Return the server's initial weights (d,), zeros or random. If the setting `init` is common, clients get the same weights."""
         return self.initial(torch.tensor([SERVER]))[0]
 
     def client_rows(self, default: Callable[[Tensor], Tensor] | None = None) -> ClientRows:
-        """Return a table (n, d) of client state, filled with 0 or `default(ids)`. If the GPU has no room, the table lies in host memory."""
+        """Return a table (n, d) of client state, filled with zeros or `default(ids)`. It lies in host memory if the GPU lacks room."""
         size = self.n * self.d * self.dtype.itemsize
         host = size > self.tables
         self.tables -= 0 if host else size
         return ClientRows(self.n, default or self._zeros, self.device, host)
 
     def uniform(self, name: str, ids: Tensor, size: int) -> Tensor:
-        """Return uniform numbers in [0, 1), (k, size), which depend on name, seed, round and client alone."""
+        """Return uniform random numbers in [0, 1), (k, size). They depend only on the `name`, the seed, the round and the client."""
         key = (self.seed, self.round, ids.numpy()[:, None])
         below_one = 1 - torch.finfo(self.dtype).eps / 2  # where single precision would round to 1
         u = uniform_on(self.device, name, *key, size=size, dtype=self.dtype)
         return u.clamp(max=below_one)
 
     def tensor(self, array: Array | Tensor) -> Tensor:
-        """Return an array or tensor of the host in the run's dtype on its device."""
+        """Return an array or tensor from the host as a tensor on the run's device, in the run's dtype."""
         return to_device(array, self.device, self.dtype)
 
     def index(self, ids: Tensor) -> Tensor:
-        """Return ids (k,) on the device, since indexing a tensor there by ids on the host waits for a copy."""
+        """Return `ids` (k,) on the device. Indexing a device tensor with these ids does not block the host."""
         return to_device(ids, self.device)
 
     # Communication
 
     def broadcast(self, ids: Tensor, message: Tensor) -> Tensor:
-        """Send one message (...) of the server to clients `ids` (k,); return what they received, (k, ...)."""
+        """Send `message` from the server to clients `ids` (k,). Return the received messages, (k, ...)."""
         receivers = len(np.unique(ids.numpy()))
         self.counters["downloaded_bytes"] += receivers * message.numel() * message.element_size()
         return message.expand(len(ids), *message.shape)
 
     def upload(self, ids: Tensor, message: Tensor) -> Tensor:
-        """Send each client's row of `message` (k, ...) to the server; return what the server receives, `message` itself."""
+        """Send `message` (k, ...) to the server, one row from each of the clients `ids` (k,). Return `message` unchanged."""
         if len(ids):
             senders = set(ids.tolist())
             floats = len(senders) * (message.numel() // len(ids))
@@ -304,7 +303,7 @@ class Federation:
         return message
 
     def exchange(self, w: Tensor, mixing: Tensor) -> Tensor:
-        """Return mixing @ w for w (n, d), `mixing` (n, n) on the CPU. Client i sends to each j with mixing_ji != 0."""
+        """Return mixing @ w, (n, d), with `mixing` (n, n) on the CPU. Client i sends its row to each client j with mixing_ji != 0."""
         edges = int((mixing != 0).sum() - (mixing.diagonal() != 0).sum())
         self.counters["peer_bytes"] += edges * w.shape[1] * w.element_size()
         return to_device(mixing, w.device) @ w
@@ -312,11 +311,11 @@ class Federation:
     # Local work
 
     def steps(self, ids: Tensor) -> Tensor:
-        """Return the number of local steps J_k of clients `ids` in this round, (k,)."""
+        """Return each client's number of local steps in this round, (k,)."""
         return self.tensor(self._steps(ids.numpy(), self.round))
 
     def seconds(self, ids: Tensor) -> Tensor:
-        """Return the simulated seconds that clients `ids` need for this round's local steps, (k,), float64 on the CPU."""
+        """Return the simulated seconds (k,) that this round takes clients `ids`. The tensor is float64 on the CPU."""
         steps = self._steps(ids.numpy(), self.round)
         return torch.from_numpy(self._level.seconds(steps, ids.numpy(), self.seed))
 
@@ -330,11 +329,11 @@ class Federation:
         at_round: int | None = None,
         **rows: Tensor,
     ) -> Tensor:
-        """Return the weights (k, d) of clients `ids` after local steps from `start` (k, d), by the study's optimizer.
+        """Return the weights (k, d) of clients `ids` after local training from `start` (k, d).
 
         A step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g. w and g are (a, d) for the a
-        clients that still have steps to do; `direction` gets their part of `rows` (k, ...). `lr` is a number, (k,), or
-        (k, epochs). `at_round` repeats the training of an earlier round, whose work `deferred` has counted.
+        clients with steps left, and `direction` gets their part of `rows` (k, ...). `lr` is a number, (k,) or (k, epochs).
+        `at_round` repeats an earlier round's minibatches; `deferred` must have counted this work in that round.
         """
         loss, at = self._loss, self.round if at_round is None else at_round
         w, _ = self._train(ids, start, lr, direction, rows, at)
@@ -353,14 +352,14 @@ class Federation:
         /,
         **rows: Tensor,
     ) -> Tensor:
-        """Train as `train` does; return the weights at the start and after each epoch, (k, local_epochs + 1, d)."""
+        """Return the weights at the start and after each epoch, (k, local_epochs + 1, d). The arguments are those of `train`."""
         epochs = self.settings.local_epochs
         _, path = self._train(ids, start, lr, direction, rows, self.round, epochs)
         self.deferred(ids)
         return torch.cat([start.unsqueeze(1), path], 1)
 
     def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
-        """Train from `start` (d,) on all clients' data, on as many samples as clients `ids` would use; return weights (d,)."""
+        """Return weights (d,) trained from `start` (d,) on all clients' pooled data, with as many samples as clients `ids` use."""
         unique, pool, pooled_id = np.unique(ids), self.data.pooled, np.array([0])
         size, m = self.settings.batch_size, len(pool.train)
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
@@ -375,12 +374,12 @@ class Federation:
         return w[0]
 
     def deferred(self, ids: Tensor) -> None:
-        """Count this round's local work of clients without computing it, which `train(at_round=...)` may do later."""
+        """Count this round's local training of clients `ids`, but do not compute it. A later `train(at_round=...)` can compute it."""
         unique = np.unique(ids)
         self._record(self.data, unique, self._steps(unique, self.round), self.settings.batch_size)
 
     def gradient(self, ids: Tensor, w: Tensor) -> Tensor:
-        """Return the gradients (k, d) of the clients' losses F_k, with weight decay, on their full data at w (k, d)."""
+        """Return the gradients (k, d) of the clients' losses at w (k, d). Losses cover all training samples and include weight decay."""
         unique, first, restore = distinct(ids, self.device)
         w = w[first]
         g, loss = self._solver.gradient(w, training.full_pass(self.data, unique))
@@ -393,7 +392,7 @@ class Federation:
         return g[restore]
 
     def score(self, ids: Tensor, w: Tensor) -> Tensor:
-        """Return the task's score (such as accuracy) of weights w (k, d) on each client's own training data, (k,)."""
+        """Return each client's score (such as accuracy) on its own training data, (k,). w (k, d) has the clients' weights."""
         unique, first, restore = distinct(ids, self.device)
         self.counters["evaluation_passes"] += len(unique)
         plan = training.full_pass(self.data, unique)
@@ -402,12 +401,12 @@ class Federation:
         return answer["score"][restore]
 
     def clipped(self, g: Tensor) -> Tensor:
-        """Return g (k, d), where each row longer than the study's `clip_norm` is scaled down to that length."""
+        """Return g (k, d) with each row scaled down to the norm `clip_norm` if its norm is larger."""
         return self._rule(0.0).clipped(g)
 
     def fine_tune(self, ids: Tensor, start: Tensor, lr: float, epochs: int) -> Tensor:
-        """Return the weights (k, d) of distinct clients after `epochs` of local training from `start` (k, d), with plain
-        gradients and the next round's minibatches. This work is left out of the run's counters.
+        """Return the weights (k, d) of clients `ids` after `epochs` epochs of training from `start` (k, d). Local steps
+        follow the minibatch gradients alone, and the run's counters omit them. `ids` must be distinct.
         """
         steps, size = epochs * self._per_epoch(ids.numpy()), self.settings.batch_size
         key = (self.seed, self.round + 1)
@@ -415,7 +414,7 @@ class Federation:
         return self._solver.train(start, plan, self._rule(lr), lambda w, g: g, {})[0]
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
-        """Return the task's mean scores and mean loss on samples `ids`, by name: scalars for w (d,), or (k,) for w (k, d)."""
+        """Return the mean scores and mean loss on samples `ids`, by name. Each is a scalar for w (d,), or (k,) for w (k, d)."""
         return self._solver.evaluate(w, ids, self._scores)
 
     def _train(
@@ -428,7 +427,7 @@ class Federation:
         round_index: int,
         epochs: int = 0,
     ) -> tuple[Tensor, Tensor]:
-        """Return the weights after local training, (k, d), and after each of the first `epochs`, (k, epochs, d)."""
+        """Return the weights (k, d) after local training, and the weights (k, epochs, d) after each of the first `epochs` epochs."""
         unique, first, restore = distinct(ids, self.device)
         steps, size = self._steps(unique, round_index), self.settings.batch_size
         key = (self.seed, round_index)
@@ -452,7 +451,7 @@ class Federation:
             self._steps_done[ids] += steps
 
     def _rule(self, lr: float | Tensor, ids: Array | None = None) -> Rule:
-        """Return the study's rule for local steps at rate `lr`, with the optimizer state kept for clients `ids`, if any is kept."""
+        """Return the study's rule for local steps at rate `lr`. It includes the clients' optimizer state if the study keeps one."""
         s, memory, decay = self.settings, None, self.settings.weight_decay
         optimizer = Optimizer(s.momentum) if s.optimizer == "sgd" else Adam(betas=s.betas)
         if s.optimizer == "adamw":

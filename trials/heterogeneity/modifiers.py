@@ -33,29 +33,29 @@ class Modifier:
     """The simulated seconds of a round: a client does the local steps that it can finish in time, at least one."""
 
     def applied(self, partition: Partition) -> Partition:
-        """Return the partition as this modifier changes it; raise `UserError` if the two do not go together."""
+        """Return the partition after this modifier's change. Raise `UserError` if the modifier does not fit the partition."""
         return partition
 
     def unseen(self, clients: int, rng: Rng) -> Array:
-        """Return the ids, ascending, of clients among 0..clients-1 that do not train; their samples only test the model."""
+        """Return the ids of clients among 0 to `clients` - 1 that do not train, ascending. Their samples only test the model."""
         return np.empty(0, np.int64)
 
     def local_steps(
         self, planned: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return the clients' local steps (k,) in a round, instead of `planned` (k,); `per_epoch` (k,) steps are one epoch."""
+        """Return the clients' numbers of local steps, (k,), to replace `planned` (k,). One epoch takes `per_epoch` (k,) steps."""
         return planned
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
-        """Return which of the selected clients `ids` answer in a round, at least one."""
+        """Return the ids of the selected clients that answer in a round, at least one."""
         return ids
 
     def step_seconds(self, ids: Array, seed: int) -> Array | float:
-        """Return factors (k,) for the clients' times of a local step, which takes one simulated second without modifiers."""
+        """Return factors (k,) for the duration of the clients' local steps. Without modifiers a step takes one simulated second."""
         return 1.0
 
     def waiting_seconds(self, ids: Array, seed: int) -> Array | float:
-        """Return the simulated seconds (k,) that each client takes in a round besides its local steps."""
+        """Return the simulated seconds (k,) that clients spend in a round besides local steps, such as on communication."""
         return 0.0
 
 
@@ -64,7 +64,7 @@ class TakesSizes(Protocol):
     """A partition that can assign any number of samples to each client."""
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
-        """Return indices into `y` (N,) for each client, exactly `sizes[k]` for client k; `sizes` (n,) sum to at most N."""
+        """Return an array of sample indices into `y` (N,) for each client. Client k gets `sizes[k]` samples; `sizes` sum to at most N."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class LogNormalAbsolute:
         return assign_counts(y, self.counts(partition, stock, clients, rng), rng)
 
     def counts(self, partition: Labels, stock: Array, clients: int, rng: Rng) -> Array:
-        """Return how many samples of each label each client gets, (n, C); `stock` (C,) is the number of samples per label."""
+        """Return each client's number of samples of each label, (n, C). `stock` (C,) has the available number of samples by label."""
         holds = partition.held(stock, clients, 2)
         with np.errstate(over="ignore"):
             sizes = np.exp(self.mu + self.sigma * rng.standard_normal(clients))
@@ -196,7 +196,7 @@ class System(Modifier):
     def local_steps(
         self, planned: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return the drawn numbers (k,) of steps, or of epochs times `per_epoch`; the study's `planned` steps are ignored."""
+        """Return each client's random number of local steps, (k,), instead of `planned`. An epoch counts as `per_epoch` (k,) steps."""
         low, high = self.steps or self.epochs or (1, 1)
         u = randomness.uniform("steps", seed, round_index, ids)
         drawn = low + (u * (high - low + 1)).astype(np.int64)
@@ -214,7 +214,7 @@ class Speed(Modifier):
     sigma: float = bounded(low=0, high=10)
 
     def step_seconds(self, ids: Array, seed: int) -> Array:
-        """Return exp(sigma z_k), (k,), where z_k ~ N(0, 1) comes from two uniform numbers (Box and Muller 1958)."""
+        """Return each client's factor exp(sigma z), (k,), for the duration of a step. z ~ N(0, 1) is drawn by Box and Muller (1958)."""
         u, v = (randomness.uniform(name, seed, ids) for name in ("speed", "speed angle"))
         z = np.sqrt(-2 * np.log1p(-u)) * np.cos(2 * np.pi * v)
         return np.exp(self.sigma * z)
@@ -230,7 +230,7 @@ class Dropout(Modifier):
     rate: float = bounded(low=0, below=1)
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
-        """Return the clients that draw a uniform number of at least `rate` in this round, or else the client with the largest."""
+        """Return the clients in `ids` that answer in this round, each with probability 1 - `rate`. At least one client answers."""
         u = randomness.uniform("dropout", seed, round_index, ids)
         return ids[u >= min(self.rate, u.max())]
 
@@ -250,5 +250,5 @@ class Delay(Modifier):
     deadline: float = bounded(low=1, kw_only=True)
 
     def waiting_seconds(self, ids: Array, seed: int) -> Array:
-        """Return the communication times T_k, (k,), in simulated seconds."""
+        """Return the clients' communication times T_k in simulated seconds, (k,)."""
         return -self.mean * np.log1p(-randomness.uniform("delay", seed, ids))

@@ -27,7 +27,7 @@ MODELS: dict[str, type[Architecture]] = {
 
 
 def parse(text: str) -> Architecture:
-    """Return the model of a name such as `mlp(200,200)`; raise `UserError` for an unknown name or a bad argument."""
+    """Return the model that `text` names, such as `mlp(200,200)`. Raise `UserError` for an unknown name or a bad argument."""
     if named(text):
         return OwnModel.at(text)
     model: Architecture = names.parse("model", text, MODELS)

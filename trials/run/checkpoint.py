@@ -42,11 +42,11 @@ class Checkpoint:
 
     @property
     def due(self) -> bool:
-        """Return whether a write is due: `seconds` after the last write (or the start), or 20 times its duration if that is longer."""
+        """Return whether the next write is due. Writes are at least `seconds` apart, and take at most 1/20 of the time."""
         return time.monotonic() - self._last > max(self.seconds, SPARING * self._cost)
 
     def save(self, state: dict[str, Any]) -> None:
-        """Write the state to a new file, and then replace the old one by it; raise `StorageError` if the storage fails."""
+        """Save the state to a new file, which then replaces the old file. Raise `StorageError` if the storage fails."""
         # In memory first, since the checksum stands before the content.
         started, buffer = time.monotonic(), io.BytesIO()
         torch.save(state, buffer)
@@ -69,8 +69,8 @@ class Checkpoint:
         self._cost = self._last - started
 
     def load(self) -> dict[str, Any] | None:
-        """Return the saved state, or None without a file. Raise `StorageError` if the file cannot be read or is damaged; a
-        damaged file is renamed to end in `.damaged`.
+        """Return the saved state, or None if there is no file. Raise `StorageError` if the file cannot be read or is
+        damaged. A damaged file gets the ending `.damaged`.
         """
         try:
             with self._system.open_input_stream(str(self._path)) as file:
@@ -89,7 +89,7 @@ class Checkpoint:
         raise StorageError(f"checkpoint {self.location} {damage}; {again}")
 
     def delete(self) -> None:
-        """Delete the file; ignore a missing file and errors of the storage."""
+        """Delete the checkpoint file. Ignore a missing file and errors of the storage."""
         with suppress(OSError):
             self._system.delete_file(str(self._path))
 
@@ -105,7 +105,7 @@ class CheckpointFolder:
         self.location = location
 
     def make(self) -> None:
-        """Create the folder, and write and delete a test file in it. Raise `UserError` if this fails."""
+        """Create the folder, and write and delete a test file there. Raise `UserError` if this fails."""
         probe = str(PurePosixPath(self._path, ".suite-sweep"))
         try:
             self._system.create_dir(self._path, recursive=True)
@@ -115,7 +115,7 @@ class CheckpointFolder:
             raise UserError(f"checkpoints in {self.location} cannot be written: {error}") from None
 
     def clear(self, trial_ids: Container[str]) -> None:
-        """Delete the checkpoints of these trials, then a local folder if it is empty. Ignore errors of the storage."""
+        """Delete the checkpoints of these trials, and then the folder if it is local and empty. Ignore errors of the storage."""
         with suppress(OSError):
             for file in self._system.get_file_info(
                 fs.FileSelector(self._path, allow_not_found=True)
