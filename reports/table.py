@@ -104,7 +104,7 @@ class Table:
 
     @property
     def header(self) -> int:
-        """Return the index of the column whose cells are the headers of the rows: the first column of names, or else column 0."""
+        """Return the index of the column with the row headers. This is the first column of names, or 0 if no column holds names."""
         kinds = [column.kind for column in self.columns]
         return kinds.index(ColumnKind.NAME) if ColumnKind.NAME in kinds else 0
 

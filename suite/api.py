@@ -289,7 +289,7 @@ def report(
 
 
 def tables_at(sources: Sequence[Source], storage: str | Path, tracking_uri: str | None) -> Tables:
-    """Return the trial tables of `sources` (default: all sweeps), from the tracking server if there is one, else from the folder."""
+    """Return the trial tables of `sources` (default: all sweeps). Read from the tracking server if there is one, else from `storage`."""
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
 
@@ -326,8 +326,8 @@ def study(
 def status(
     sweep: str | Result | None = None, *, storage: str | Path = "runs"
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return the progress of a sweep, with the best trial of each search. If `sweep` is None, return a list for all sweeps;
-    if it names a study, for the study's sweeps. Name unreadable sweeps on standard error, and leave them out of the list.
+    """Return the progress of a sweep, with the best trial of each search. Return a list if `sweep` is None (all sweeps) or
+    the name of a study (its sweeps). Leave unreadable sweeps out of this list, and name them on standard error.
     """
     from suite.console import say
     from suite.sweeps.status import status as read

@@ -66,7 +66,7 @@ def say(text: str) -> None:
 
 
 def out() -> "Console":
-    """Return a rich console on standard output, as wide as the terminal or the variable COLUMNS. Without both, lines are not wrapped."""
+    """Return a rich console on standard output, as wide as the terminal or the variable COLUMNS. Without either, lines are not wrapped."""
     from rich.console import Console
 
     bounded = sys.stdout.isatty() or "COLUMNS" in os.environ

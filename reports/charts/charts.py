@@ -181,9 +181,9 @@ def _layers(look: Look, titles: tuple[str, str], span: Span, interpolate: str) -
 
 
 def leaders_span(traces: Sequence[Trace], better: int) -> Span:
-    """Return the ends of a vertical axis that shows the last two thirds of the leading curves and bands. Leading curves are
-    the better half by last finite value, at least three. If less is better, the axis reaches from 0 to a little above the
-    95 % quantile of the values, since errors may start very high. Without any values the ends are (0, 1).
+    """Return the ends of a vertical axis that shows the last two thirds of the leading curves and bands. The leading curves
+    are the half with the best last finite values, but at least three. If less is better, the axis reaches from 0 to a little
+    above the 95 % quantile of the values, since errors may start very high. Without any values the ends are (0, 1).
     """
     ended = []
     for trace in traces:

@@ -66,7 +66,7 @@ class Tuned(Written):
         return datasets.parse(self.dataset).task.by(self.settings.metric)
 
     def score(self, part: str) -> float | None:
-        """Return the score on validation ("val") or test data ("test"), or None where none was recorded."""
+        """Return the recorded score on validation ("val") or test data ("test"), or None if there is no such score."""
         value = self.scores.get(f"{part}_{self.task.metric}")
         return float(value) if isinstance(value, int | float) else None
 

@@ -34,8 +34,9 @@ LAYERS = "ClientLinear Conv2d Flatten ReLU AvgPool2d MaxPool2d AdaptiveAvgPool2d
 def exported(
     tuned: Tuned, folder: Path, seed: int | None, data_root: str | None
 ) -> dict[Path, bytes]:
-    """Return the contents of an exported configuration's files, by path below `folder`: a program (.py) and, with a `seed`,
-    its run (.pt). Raise `UserError` if programs do not support the configuration, or if its data cannot be loaded.
+    """Return the contents of an exported configuration's files, by path below `folder`. A .py file has a program. With a
+    `seed`, a .pt file has a run to repeat. Raise `UserError` if programs do not support the configuration, or data is
+    missing.
     """
     path, run = folder / tuned.path, prepared(tuned, seed or 0, data_root)
     contents = {path.with_suffix(".py"): program(tuned, run).encode()}
@@ -43,8 +44,8 @@ def exported(
 
 
 def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
-    """Return the simulation of a configuration before its first round. Raise `UserError` if exported programs do not support
-    the configuration, or if its data cannot be loaded.
+    """Return a configuration's simulation before round 1. Raise `UserError` if exported programs do not support the
+    configuration, or if its data cannot be loaded.
     """
     spec = tuned.spec(seed)
     s, level = spec.settings, heterogeneity.parse(spec.heterogeneity)

@@ -109,7 +109,7 @@ class PackStopper(DispatchClient, tune.Stopper):
     """Tune's stopper. It stops a trial that scores worse than others of its entry, and all trials when the run ends."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Return whether to stop a process because its trial scores worse than others of its entry. Such a trial runs alone."""
+        """Return whether to stop a process because its only trial scores worse than the other trials of the same entry."""
         return any(self.dispatch.prunes(*report) for report in result[REPORTS].items())
 
     def stop_all(self) -> bool:

@@ -33,7 +33,7 @@ class Job:
 
     @property
     def id(self) -> str:
-        """Return a hash of the specification without default values. New settings in a later version thus keep the hash."""
+        """Return a hash of the specification without default values. New settings in a later version do not change the hash."""
         content = self.spec.model_dump(mode="json", exclude_defaults=True)
         return hashlib.sha256(dumps(content).encode()).hexdigest()[:12]
 

@@ -216,7 +216,7 @@ class Checked:
         return f"{down / model:.3g} K d down, {up / model:.3g} K d up{peers}"
 
     def equals(self, other: str, exact: bool = False) -> str:
-        """Check that the algorithm `other` gives the same metrics (except bytes) and weights, up to rounding, or bit for bit if `exact`."""
+        """Check that the algorithm `other` has equal metrics (except bytes) and weights: bit for bit if `exact`, else up to rounding."""
         theirs, most = finish(self.begun(other)), 0.0 if exact else TOLERANCE
         difference = _difference(self.done, theirs)
         words = f"weights end {difference:.1e} apart, relative to the largest"

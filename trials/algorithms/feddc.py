@@ -37,7 +37,7 @@ class FedDC(FedDyn):
         return {**state, "g": torch.zeros_like(state["w"]), "g_k": fed.client_rows()}
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """Return FedDyn's tensors for local steps, and `correction` = g / om_k - g_k (k, d), which is added to each step's direction."""
+        """Return the tensors that local steps need. FedDC adds `correction` = g / om_k - g_k (k, d) to FedDyn's tensors."""
         share = state["g"] / fed.relative_size(ids).unsqueeze(1)
         return {**super().rows(state, ids, fed), "correction": share - state["g_k"][ids]}
 

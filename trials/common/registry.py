@@ -59,7 +59,7 @@ class Registry(dict[str, type[T]]):
         return [str(fault) for fault in installed if isinstance(fault, UserError)]
 
     def resolve(self, name: str, text: str = "") -> type[T]:
-        """Return the class `name` of the project, a Python file or a package. Raise `UserError`, which quotes `text`, if there is none."""
+        """Return the class `name` of the project, a file or a package. Raise `UserError`, quoting the user's `text`, if there is none."""
         if name in self:
             return self[name]
         if name.endswith(".py"):
@@ -96,7 +96,7 @@ class Registry(dict[str, type[T]]):
         return f"{resolved(path, f'{self.kind} file')}:{class_name}" if file else name
 
     def defined(self, path: str) -> list[str]:
-        """Run a Python file, and return the names of the classes of this kind that the file defines, in order."""
+        """Run a Python file, and return the names of the classes of the registry's kind that the file defines, in order."""
         module = plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)
         defined = []
         for value in vars(module).values():
@@ -109,7 +109,7 @@ class Registry(dict[str, type[T]]):
         return _points(self.group, tuple(sys.path))
 
     def _installed(self, point: EntryPoint) -> type[T] | UserError:
-        """Return the class that an entry point of a package names, or the `UserError` that says why the class is unusable."""
+        """Return the class of a package's entry point, or a `UserError` that says why the class is unusable."""
         package = point.dist.name if point.dist else "a package"
         where = f"{self.kind} {point.name} of {package} ({point.value})"
         try:

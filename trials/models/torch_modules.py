@@ -19,13 +19,13 @@ class BatchedLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-        """Return outputs (k, b, o) for inputs x (k, b, i), with weights w (k, o, i) and biases (k, o) of k clients."""
+        """Return outputs (k, b, o) of k linear layers for inputs x (k, b, i). The weights w are (k, o, i), the biases (k, o)."""
         ctx.save_for_backward(x, w)
         return torch.baddbmm(b.unsqueeze(1), x, w.transpose(1, 2))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
-        """Return a loss's gradients in x, w and the biases: z w, z' x and sum_b z. The loss's gradient in the outputs is z (k, b, o)."""
+        """Return a loss's gradients in x, w and the biases: z w, z' x, and z summed over samples. z is the gradient in the outputs."""
         (z,), (x, w) = gradients, ctx.saved_tensors
         into_x = torch.bmm(z, w) if ctx.needs_input_grad[0] else None
         return into_x, torch.bmm(z.transpose(1, 2), x), z.sum(1)
@@ -35,7 +35,7 @@ class ClientLinear(nn.Linear):
     """A `torch.nn.Linear` that also takes the weights (k, o, i) and samples (k, b, i) of k clients."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return outputs (b, o) for samples x (b, i), or outputs (k, b, o) for the samples (k, b, i) of k clients."""
+        """Return outputs (b, o) for samples x (b, i). For k clients, x is (k, b, i) and the outputs are (k, b, o)."""
         w, b = self.weight, self.bias
         if w.dim() == 2:
             return F.linear(x, w, b)
