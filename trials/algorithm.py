@@ -124,7 +124,7 @@ class Range:
         return (scale(value) - scale(low)) / (scale(high) - scale(low))
 
     def at(self, share: float) -> Any:
-        """Return the value at the position `share` (0 <= share < 1) in the interval. Each of the `choices` has an equal part."""
+        """Return the value at the position `share` (0 <= share < 1) in the interval. Each of the `choices` has an equal part of [0, 1)."""
         if self.choices is not None:
             return self.choices[int(share * len(self.choices))]
         low, high = self.ends

@@ -127,5 +127,5 @@ def pack_size(
 
 
 def own_bytes(takes: Footprint, device: str) -> int:
-    """Return by how many bytes a trial exceeds an empty process, but at least 1 MB."""
+    """Return how many bytes a trial needs in addition to an empty process, but at least 1 MB."""
     return max(10**6, takes.memory - PROCESS[device])

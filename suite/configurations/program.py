@@ -34,9 +34,8 @@ LAYERS = "ClientLinear Conv2d Flatten ReLU AvgPool2d MaxPool2d AdaptiveAvgPool2d
 def exported(
     tuned: Tuned, folder: Path, seed: int | None, data_root: str | None
 ) -> dict[Path, bytes]:
-    """Return the contents of an exported configuration's files, by path below `folder`. A .py file has a program. With a
-    `seed`, a .pt file has a run to repeat. Raise `UserError` if programs do not support the configuration, or data is
-    missing.
+    """Return the contents of an exported configuration's files, by path below `folder`: a program (.py) and, with a `seed`,
+    a run to repeat (.pt). Raise `UserError` if programs do not support the configuration, or if its data cannot be loaded.
     """
     path, run = folder / tuned.path, prepared(tuned, seed or 0, data_root)
     contents = {path.with_suffix(".py"): program(tuned, run).encode()}

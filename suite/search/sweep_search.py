@@ -96,7 +96,7 @@ class SweepSearch:
         return max(len(rival.requests) for rival in self._rivals[search.entry.scenario])
 
     def cut(self) -> None:
-        """End the search early. The entries of a scenario run equally many trials: the most that one of them has begun, at least 1."""
+        """End the search early. All entries of a scenario still get as many trials as the entry with the most so far, but at least one."""
         for search in self.entries.values():
             search.cut(max(1, self.begun(search)))
         self.pressed = None
