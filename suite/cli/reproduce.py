@@ -37,7 +37,7 @@ def reproduce(
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Repeat the runs behind a paper's tables, with a verdict on each number.
+    """Repeat a paper's runs, with a verdict on each number.
 
     The same command continues after an interruption, and adds runs if --seeds is larger. --set takes values that a paper
     leaves open (--set lr=0.1), and resources of trials: cpus_per_trial, gpus_per_trial, max_concurrent, ...

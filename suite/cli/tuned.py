@@ -110,7 +110,7 @@ def tuned_companions(
     tables: list[Path] = typer.Argument(help="Tables of sweeps (trials.parquet)."),
     leave_out: str | None = typer.Option(None, help="Leave out the family of this data set."),
 ) -> None:
-    """Print good values of each algorithm's hyperparameters, except learning rates, as YAML.
+    """Print good values of hyperparameters, except learning rates, as YAML.
 
     An algorithm gets one or two such settings (companions), which together promise the best accuracy on the data sets of the
     tables. A study with `warm_start: companions:FILE` starts from the companions in a file.
