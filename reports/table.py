@@ -19,7 +19,7 @@ UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e
 
 
 def visible(text: str) -> str:
-    """Return the text without invisible characters, which can make one name look like another."""
+    """Return the text without invisible characters, which can make two different names look equal."""
     return UNSEEN.sub("", text)
 
 
@@ -70,7 +70,7 @@ class Line:
 
     @property
     def full(self) -> list[Cell]:
-        """Return the cells of the row, with plain strings wrapped as `Cell`."""
+        """Return the row's cells. Each plain string becomes a `Cell` with this text."""
         return [cell if isinstance(cell, Cell) else Cell(cell) for cell in self.cells]
 
     @property
@@ -99,18 +99,18 @@ class Table:
 
     @property
     def headline(self) -> str:
-        """Return the title, followed by the small addition in brackets if there is one."""
+        """Return the title, with the `small` addition in brackets if there is one."""
         return f"{self.title} ({self.small})" if self.small else self.title
 
     @property
     def header(self) -> int:
-        """Return the index of the first column of names, whose cells are row headers on a page; 0 if no column holds names."""
+        """Return the index of the column with the row headers. This is the first column of names, or 0 if no column holds names."""
         kinds = [column.kind for column in self.columns]
         return kinds.index(ColumnKind.NAME) if ColumnKind.NAME in kinds else 0
 
 
 def table(columns: Sequence[Column | str], rows: Iterable[Cells], **more: Any) -> Table:
-    """Return a table of texts or cells. A string in `columns` means a column of names if it comes first, else of words."""
+    """Return a table of texts or cells. A string in `columns` heads a column of names if it comes first, else a column of words."""
     heads = []
     for i, column in enumerate(columns):
         kind = ColumnKind.WORDS if i else ColumnKind.NAME
@@ -120,7 +120,7 @@ def table(columns: Sequence[Column | str], rows: Iterable[Cells], **more: Any) -
 
 
 def plain(text: str) -> str:
-    """Return the text escaped for a cell of a Markdown table: on one line, with `|` and HTML tags escaped."""
+    """Return a text for a cell of a Markdown table: on one line, with `|` and HTML tags escaped."""
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text.replace("|", "\\|").replace("\n", " "))
 
 
@@ -169,7 +169,7 @@ Block = Heading | Text | Items | CodeBlock | Table
 
 
 def markdown(blocks: Iterable[Block]) -> str:
-    """Return headings, paragraphs, lists, code and tables as Markdown text, separated by blank lines."""
+    """Return blocks (headings, paragraphs, lists, code, tables) as Markdown text, separated by blank lines."""
     parts: list[str] = []
     for block in blocks:
         match block:

@@ -62,8 +62,8 @@ def sweep(
     replace keys of the study, as in `algorithms=["fedavg", "folb"], trials=8, rounds=20`. A mapping such as
     `search={"lr": "0.01..1"}` replaces only the keys that it has. The other arguments are options of `suite sweep`.
 
-    Raise `UserError` for bad input before anything starts, and `HaltedError` when a fault such as a full disk ends the
-    sweep, whose state is kept. After Ctrl-C, `Result.ending` is "interrupted".
+    Raise `UserError` for bad input before anything starts. Raise `HaltedError` when a fault such as a full disk ends the
+    sweep; the results so far are kept. After Ctrl-C, `Result.ending` is "interrupted".
     """
     if minutes is not None and not 0.1 <= minutes < inf:
         raise UserError(f"minutes is {minutes}, but must be at least 0.1")
@@ -73,7 +73,7 @@ def sweep(
 
 
 def sweep_request(study: Any, **options: Any) -> tuple[SweepRequest, Resources]:
-    """Return the request for a sweep and the resources of its trials, from a study and the keyword arguments of `sweep`."""
+    """Return a sweep's request, and the resources of its trials. `options` are keyword arguments of `sweep`."""
     from suite.sweeps.journal.paths import SweepPaths
     from suite.tracking import usual
 
@@ -111,13 +111,13 @@ def run(
     device: str = "cpu",
     **values: Any,
 ) -> Finished:
-    """Run one configuration to its end in this process, and return the run. Only `Finished.record` writes it to MLflow.
+    """Run one configuration to its end in this process, and return the run. Only `Finished.record` writes the run to MLflow.
 
-    `algorithm` is a name or a tuned configuration. Arguments left out are those of the tuned configuration, or else digits,
-    logreg and iid. `values` are hyperparameters, settings, or `memory_budget` in GB. `model` may be the function that makes one.
-    `data` replaces `dataset`: two `torch.utils.data.Dataset`s (train, test), or one or two tables of pandas, pyarrow or
-    Hugging Face. `target` names a table's column of labels, `client` its column of clients for the level `natural`, and
-    `task` is "classification" or "regression" (docs/data.md).
+    `algorithm` is a name or a tuned configuration, which provides the arguments left out. Otherwise the defaults are digits,
+    logreg and iid. `values` are hyperparameters, settings, or `memory_budget` in GB. `model` may be a function that builds
+    the model. `data` replaces `dataset`: two `torch.utils.data.Dataset`s (train, test), or one or two tables of pandas,
+    pyarrow or Hugging Face. `target` names the table's column of labels, and `client` the column of clients for the level
+    `natural`. `task` is "classification" or "regression" (docs/data.md).
     """
     from suite.runs.single import execute
     from trials.datasets.own import given
@@ -134,7 +134,7 @@ def run(
 
 
 def taken_memory(values: dict[str, Any]) -> int | None:
-    """Remove `memory_budget` (in GB) from the values. Return it in bytes, or None where it is absent."""
+    """Remove `memory_budget` (in GB) from `values`, and return the budget in bytes, or None if there is none."""
     from suite.execution.resources import Resources
 
     return Resources(memory_budget=values.pop("memory_budget", None)).budget_bytes
@@ -147,7 +147,7 @@ def run_request(
     seed: int = 0,
     values: Mapping[str, Any] | None = None,
 ) -> Request:
-    """Return the request for a run. If `algorithm` is a tuned configuration, it provides all defaults."""
+    """Return the request for a run. If `algorithm` is a tuned configuration, it provides all values that are left out."""
     from suite.configurations.configuration import Tuned
     from suite.runs.request import Request
 
@@ -170,7 +170,7 @@ def replay(
     data_root: str | None = None,
     tracking_uri: str | None = None,
 ) -> Replay:
-    """Train a recorded run again, and compare every recorded metric. `Replay.exact` is True where all bits agree."""
+    """Train a recorded run again, and compare every recorded metric. `Replay.exact` is True if all metrics agree bit for bit."""
     from suite.runs import single
 
     (recorded,) = recorded_runs(run_id, 1, storage, tracking_uri)
@@ -180,7 +180,7 @@ def replay(
 def recorded_runs(
     source: str, sample: int, storage: str | Path, tracking_uri: str | None
 ) -> list[RecordedRun]:
-    """Return the run with the id `source`, or at most `sample` random finished trials of the table at the path `source`."""
+    """Return the run with the id `source`. If `source` is a table's path, return at most `sample` random finished trials of the table."""
     from suite.runs import single
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
@@ -195,8 +195,8 @@ def recorded_runs(
 def load_model(
     path: str | Path, client: int | None = None, *, model: str | Callable[..., Any] | None = None
 ) -> TrainedModel:
-    """Return the server's saved model, or the personal model of `client`, as a `torch.nn.Module` from samples (b, *shape)
-    to logits (b, C). A model of your own needs `model`, the function that makes it, since code in the folder is never run.
+    """Return a saved model as a `torch.nn.Module`: the server's model, or the personal model of `client`. The module maps
+    samples (b, *shape) to logits (b, C). If the model is your own, pass the function that builds it as `model`.
     """
     from trials.run.saved_model import read
 
@@ -213,10 +213,10 @@ def trainable(
     data_root: str | None = None,
     device: str = "cpu",
 ) -> type[tune.Trainable]:
-    """Return an algorithm as a Ray Tune trainable, for `tune.Tuner` with any of its searchers and schedulers.
+    """Return a Ray Tune trainable of an algorithm, for `tune.Tuner` with any searcher and scheduler of Tune.
 
-    The keys of `param_space` are hyperparameters, settings, and `seed`. Each result is a flat dict of `round` (the `time_attr`
-    of a scheduler), `val_score`, metrics and counters. A trial that continues from Tune's checkpoint computes the same bits.
+    The Tuner's `param_space` may contain hyperparameters, settings, and `seed`. Each result is a flat dict: `round` (for a
+    scheduler's `time_attr`), `val_score`, metrics and counters. A trial continued from a checkpoint gives identical results.
     """
     from suite.runs import request
 
@@ -230,7 +230,7 @@ def load(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> pd.DataFrame:
-    """Return the trials of sweeps (default: all), one row each, with the columns of docs/table.md. `curves` adds columns of metrics by round."""
+    """Return the trials of sweeps (default: all), one row each. docs/table.md lists the columns; `curves` adds metrics by round."""
     from suite.results.table import CURVES, PLAIN
 
     columns = [*PLAIN, *(CURVES if curves else ())]
@@ -248,9 +248,9 @@ def leaderboard(
 ) -> ShownBoard:
     """Rank algorithms by the final runs of sweeps, studies or tables (default: all sweeps), as `suite leaderboard` does.
 
-    `where` keeps the runs with these values of columns, as in `{"dataset": "digits"}`. `metric` is score, best,
-    worst_clients, client_spread, personal, fine_tuned, unseen, loss or top5. `at` is the cost at which runs are compared:
-    rounds, steps, bytes or seconds. `target` is a test score: the board then counts the rounds that runs need to reach it.
+    `where` selects runs by the values of columns, as in `{"dataset": "digits"}`. `metric` is score, best, worst_clients,
+    client_spread, personal, fine_tuned, unseen, loss or top5. `at` is the cost at which runs are compared: rounds, steps,
+    bytes or seconds. With a `target` (a test score), the board counts the rounds that runs need to reach this score.
     """
     from reports.page.notebook import ShownBoard
     from suite.results.leaderboards import Query, read_leaderboard
@@ -267,7 +267,7 @@ def report(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> WrittenReport:
-    """Write one self-contained HTML page with leaderboard and charts. `figures` ("svg", "png", "pdf") adds the charts as files."""
+    """Write one self-contained HTML page with a leaderboard and charts. `figures` ("svg", "png", "pdf") also writes charts as files."""
     from reports.charts.drawing import FORMS
     from suite.results.leaderboards import Query
     from suite.results.report import write
@@ -289,7 +289,7 @@ def report(
 
 
 def tables_at(sources: Sequence[Source], storage: str | Path, tracking_uri: str | None) -> Tables:
-    """Return the tables of trials of sweeps, studies or files (default: all), from a tracking server or else the storage folder."""
+    """Return the trial tables of `sources` (default: all sweeps). Read from the tracking server if there is one, else from `storage`."""
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
 
@@ -298,7 +298,7 @@ def tables_at(sources: Sequence[Source], storage: str | Path, tracking_uri: str 
 
 
 def _places(sources: Sequence[Any], storage: str | Path) -> tuple[list[str], Path]:
-    """Return the names of `sources`, and their storage folder. The `Result` of a sweep knows its folder, which replaces `storage`."""
+    """Return the names of `sources`, and their storage folder: the folder of a `Result` among the sources, else `storage`."""
     names, folder = [], folder_of(storage)
     for source in sources:
         summary = getattr(source, "summary", None)
@@ -316,7 +316,7 @@ def study(
 ) -> optuna.Study:
     """Return the search of one algorithm in one scenario as an `optuna.Study`, whose values are validation scores.
 
-    `entry` is a name such as `folb · digits · logreg · iid`. Append ` · t1` for the replicate `t1`, a repeated search.
+    `entry` is a name such as `folb · digits · logreg · iid`. Append ` · t1` for the repeated search (replicate) `t1`.
     """
     from suite.results.study import study_of
 
@@ -326,8 +326,8 @@ def study(
 def status(
     sweep: str | Result | None = None, *, storage: str | Path = "runs"
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return the progress of a sweep, with the best trial of each search. Return a list of sweeps if `sweep` is the name
-    of a study, or None (all sweeps). Such a list leaves out unreadable sweeps, which are named on standard error.
+    """Return the progress of a sweep, with the best trial of each search. Return a list if `sweep` is None (all sweeps) or
+    the name of a study (its sweeps). Leave unreadable sweeps out of this list, and name them on standard error.
     """
     from suite.console import say
     from suite.sweeps.status import status as read
@@ -354,8 +354,8 @@ def status(
 
 
 def stop(sweep: str | Result, *, now: bool = False, storage: str | Path = "runs") -> bool:
-    """Ask the process that runs a sweep to end it after its running trials, or with `now` within seconds. Return whether a
-    process of this machine runs the sweep.
+    """Ask a sweep to end when its running trials have ended, or with `now` within seconds. Return whether a process on this
+    machine runs the sweep.
     """
     from suite.sweeps.status import ask
 
@@ -372,7 +372,7 @@ def tuned(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> TunedList:
-    """Return the tuned configurations with these names, sorted by data set, level and validation score, best first."""
+    """Return the tuned configurations with these names (None: any). In each level of a data set, the best come first."""
     from suite.configurations.library import list_tuned, select_tuned
     from suite.tracking import usual
 
@@ -390,7 +390,7 @@ def folder_of(storage: str | Path) -> Path:
 
 
 def _models_by_name(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a study's keys and values, with each function that makes a model replaced by its name `FILE:NAME`."""
+    """Return a study's content, with the name `FILE:NAME` in place of each function that builds a model."""
     models = values.get("models")
     if callable(models) or isinstance(models, list | tuple):
         makers = models if isinstance(models, list | tuple) else [models]
@@ -399,7 +399,7 @@ def _models_by_name(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _model_name(model: Any) -> Any:
-    """Return the name `FILE:NAME` of a function that makes a model, and any other value as it is."""
+    """Return the name `FILE:NAME` of a function that builds a model. Return any other value unchanged."""
     if not callable(model):
         return model
     from trials.models.own import located

@@ -34,7 +34,7 @@ def listing(kind: str) -> Items:
 
 
 def broken() -> list[str]:
-    """Return a message for each class of an installed package that cannot be loaded and so is not listed."""
+    """Return an error message for each unusable class in the installed packages. Listings leave such classes out."""
     registries = (algorithms.ALGORITHMS, DATASETS, PARTITIONS, MODIFIERS)
     return [*chain.from_iterable(registry.broken() for registry in registries)]
 
@@ -75,7 +75,7 @@ def _settings() -> Items:
 
 
 def _about(things: Mapping[str, Any], sign: str = "") -> Items:
-    """Return the name and summary of each item. A class's name has `sign` before it and arguments after it, as in `+dropout(p)`."""
+    """Return each thing's name and summary. A class's name begins with `sign` and ends with its arguments, as in `+dropout(p)`."""
     items = []
     for name, thing in things.items():
         has_arguments = isinstance(thing, type) and ":" not in name
@@ -134,7 +134,7 @@ def algorithms_page() -> str:
 
 
 def hyperparameter(name: str, content: dict[str, Any]) -> str:
-    """Return a hyperparameter in one line, such as `lr = 0.1 (0.001..1 log)`, from its `content` in the listing of algorithms."""
+    """Return a hyperparameter as a line of text: `lr = 0.1 (0.001..1 log)`. `content` is its part of the algorithm's listing."""
     if content["choices"] is not None:
         text = ", ".join(map(str, content["choices"]))
     else:

@@ -30,14 +30,14 @@ class Lasting(io.FileIO):
     """An output stream to a terminal. Once the terminal is closed, as under `nohup`, output is dropped."""
 
     def write(self, content: Any) -> int:
-        """Write the content, or drop it where the terminal is closed. Return its length in bytes."""
+        """Write the content, or drop it if the terminal is closed. Return the number of bytes."""
         with suppress(OSError):
             return super().write(content)
         return memoryview(content).nbytes
 
 
 def outlive_terminal() -> None:
-    """Let printing succeed after the terminal is closed, and escape letters that the encoding of the standard streams lacks."""
+    """Prevent errors when the program prints to a closed terminal, or prints letters that the encoding of the output lacks."""
     for name in ("stdout", "stderr"):
         if hasattr(getattr(sys, name), "reconfigure"):
             getattr(sys, name).reconfigure(errors="backslashreplace")
@@ -48,12 +48,12 @@ def outlive_terminal() -> None:
 
 
 def write(text: str) -> None:
-    """Print a text on standard output. Characters that would move a terminal's cursor are escaped."""
+    """Print a text on standard output. Escape characters that could move a terminal's cursor."""
     sys.stdout.write(text.translate(HARMLESS))
 
 
 def emit(document: Any) -> None:
-    """Print one JSON document on standard output, with null in the place of NaN and infinity."""
+    """Print one JSON document on standard output, with null in place of NaN and infinity."""
     from pydantic_core import to_json
 
     text = to_json(document, indent=2, inf_nan_mode="null").decode()
@@ -66,7 +66,7 @@ def say(text: str) -> None:
 
 
 def out() -> "Console":
-    """Return a rich console on standard output, as wide as the terminal or the variable COLUMNS. Lines in files are not wrapped."""
+    """Return a rich console on standard output, as wide as the terminal or the variable COLUMNS. Without either, lines are not wrapped."""
     from rich.console import Console
 
     bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
@@ -79,8 +79,8 @@ def show_table(
     essential: int | None = None,
     title: str | None = None,
 ) -> None:
-    """Print a table that fits the terminal, and name the columns that had to be left out, the last ones first. The first
-    `essential` columns (default: all) are shown if they fit with their names broken over lines.
+    """Print a table that fits the terminal, and list the columns that have no room. The last columns are left out first. The
+    first `essential` columns (default: all) stay if breaking names over lines makes them fit.
     """
     from reports.terminal import fitted, left_out
 

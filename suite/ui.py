@@ -94,8 +94,8 @@ AT_ONCE = 4
 
 
 def ui(storage: Path, tracking_uri: str | None, door: socket.socket, token: str) -> None:
-    """Serve all pages on the socket `door` to requests with the token, until SIGINT or SIGTERM. MLflow gets all paths that no
-    other page uses, since its clients expect it at the root. If MLflow runs on a tracking server, the pages only link to it.
+    """Serve all pages on the socket `door` to requests with the token, until SIGINT or SIGTERM. MLflow gets all paths that
+    no other page uses, since its clients expect it at the root. With MLflow on a tracking server, the pages only link to it.
     """
     elsewhere = pages_at(tracking_uri) if is_server(tracking_uri or "") else ""
     dashboard = Dashboard(storage)
@@ -117,7 +117,7 @@ def ui(storage: Path, tracking_uri: str | None, door: socket.socket, token: str)
 
 
 def app(routes: list[BaseRoute], token: str) -> ASGIApp:
-    """Return an application of these routes that answers only requests with the token."""
+    """Return a web application with these routes. The application answers only requests with the token."""
     handlers = {UserError: lambda request, error: PlainTextResponse(without_paths(str(error)), 404)}
     return Guard(Starlette(routes=routes, exception_handlers=handlers), token)
 
@@ -129,7 +129,7 @@ class Guard:
         self.app, self._token = app, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on a request for this host, from this site, with the token or its cookie. Answer others with 401 or 403."""
+        """Pass on requests with the token or its cookie. Answer 403 to requests for another host or from another site, else 401."""
 
         async def send_on(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -167,14 +167,14 @@ class Guard:
 
 
 def is_ours(name: str) -> bool:
-    """Return whether a request's host is an IP address or a name of this machine. An attack by DNS rebinding uses another name."""
+    """Return whether the host `name` of a request is an IP address or a name of this machine. DNS rebinding uses other names."""
     with suppress(ValueError):
         return bool(ipaddress.ip_address(name.strip("[]")))
     return name.lower() in NAMES
 
 
 def reads(allowed: Mapping[str, Sequence[str]], method: str, path: str) -> bool:
-    """Return whether the method and path of a request match one of the `allowed` patterns."""
+    """Return whether a request's path matches one of the patterns that are `allowed` for its method."""
     return any(re.fullmatch(pattern, path) for pattern in allowed.get(method, ()))
 
 
@@ -202,7 +202,7 @@ class Mounted:
 
 
 def mlflow(storage: Path, tracking_uri: str | None) -> ASGIApp:
-    """Return MLflow's server for the tracking store. Raise `UserError` where there is no store yet."""
+    """Return MLflow's web application for the tracking store. Raise `UserError` if there is no store yet."""
     from suite.tracking.mlflow_internals import server
 
     store = open_existing(tracking_uri, storage)
@@ -217,7 +217,7 @@ class Fresh:
         self._last: Any = None
 
     def __call__(self) -> Any:
-        """Return the result. If it is too old, one thread computes it again while the others wait."""
+        """Return the cached result. If it is too old, first compute it again, while other threads wait."""
         with self._lock:
             if time.monotonic() >= self._next:
                 began = time.thread_time()
@@ -235,7 +235,7 @@ class Dashboard:
         self.refresh = Fresh(lambda: refresh(self.studies, open_tables(storage).tables))
 
     def load(self) -> ASGIApp:
-        """Return optuna-dashboard as an ASGI application that reads new trials before it lists them."""
+        """Return optuna-dashboard as an ASGI application, which reads new trials before it lists or shows searches."""
         from a2wsgi import WSGIMiddleware
         from optuna_dashboard import wsgi
 
@@ -269,7 +269,7 @@ class Pages:
         self._fresh: dict[tuple[Any, ...], Fresh] = {}
 
     def home(self, request: Request) -> Response:
-        """Answer with the page of the sweep that the path names, or with the page of all sweeps if it names none."""
+        """Answer with a sweep's page if the path names a sweep, else with the page of all sweeps."""
         name, nonce = self._name(request), secrets.token_urlsafe(16)
         statuses, faults = self._kept(self._statuses)
         shown = {sweep["name"]: sweep for sweep in statuses if name in (None, sweep["name"])}
@@ -281,7 +281,7 @@ class Pages:
         return HTMLResponse(text, headers={POLICY: OWN_POLICY.format(nonce)})
 
     def report(self, request: Request) -> Response:
-        """Answer with the report of a sweep, which is written again at most every few seconds."""
+        """Answer with a sweep's report. If the last report is too old, first write a new one."""
         server = self.server if "://" in self.server else f"{request.base_url}{self.server[1:]}"
         page = self._kept(self._report, self._name(request), server)
         return HTMLResponse(page, headers={POLICY: REPORT_POLICY})
@@ -334,7 +334,7 @@ def address(name: str) -> str:
 
 
 def bind(host: str, port: int | None, usual: int) -> socket.socket:
-    """Return a socket bound to `port`, or for None to the usual port or any free one. Raise `UserError` on failure."""
+    """Return a socket bound to `port` (default: the port `usual` if it is free, else any free port). Raise `UserError` on failure."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for candidate in (port,) if port else (usual, 0):
         try:

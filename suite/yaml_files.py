@@ -18,7 +18,7 @@ class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader, which also reads `1e-3` as a number (YAML 1.2) and refuses a repeated key."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Return the mapping. Raise `YAMLError` for a repeated key, whose last value PyYAML would silently take."""
+        """Return the node of a mapping. Raise `YAMLError` for a repeated key, whose last value PyYAML would silently take."""
         node, keys = super().compose_mapping_node(anchor), set[str]()
         for key, _ in node.value:
             if str(key.value) in keys:
@@ -45,7 +45,7 @@ def read_text(path: Path, kind: str) -> str:
 
 
 def parse_mapping(text: str, source: str) -> dict[str, Any]:
-    """Return the mapping in a YAML text. Raise `UserError`, which names the `source`, for anything else."""
+    """Return the mapping in a YAML text. Raise `UserError`, whose message begins with `source`, for any other text."""
     if len(text) > 2**20:  # PyYAML would need seconds
         raise UserError(f"{source} is longer than 1,048,576 bytes")
     try:
@@ -58,13 +58,13 @@ def parse_mapping(text: str, source: str) -> dict[str, Any]:
 
 
 def dump(content: dict[str, Any]) -> str:
-    """Return the content as YAML. Reading it gives the same mapping, with its keys in the same order."""
+    """Return a mapping as YAML text. `parse_mapping` turns this text back into an equal mapping with the same order of keys."""
     return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def assignments(texts: Iterable[str]) -> dict[str, Any]:
-    """Return the values of texts KEY=VALUE, by key. A value is read as a number, null, true, false, a YAML list or mapping
-    in brackets, or else as text. Raise `UserError` for a text without "=", and for brackets that are not YAML.
+    """Return the keys and values of texts such as `lr=0.1`. A value becomes a number, None, True, False, a list or a mapping
+    (YAML in brackets), or stays text. Raise `UserError` for a text without "=", or for brackets that are not YAML.
     """
     values: dict[str, Any] = {}
     for text in texts:
@@ -83,7 +83,7 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def refuse_foreign(paths: Iterable[Path], *signs: str) -> None:
-    """Raise `UserError` if a file has content but none of `signs`, the texts that mark files written by the suite."""
+    """Raise `UserError` if a file has content without any of the texts `signs`, which mark files that the suite wrote."""
     for path in paths:
         with writing(path):
             content = path.read_bytes() if path.is_file() else b""
@@ -93,7 +93,7 @@ def refuse_foreign(paths: Iterable[Path], *signs: str) -> None:
 
 
 def write_files(files: Mapping[Path, bytes], *signs: str) -> None:
-    """Write contents by path. Raise `UserError` if writing fails, or if a path holds a non-empty file without any of the texts `signs`."""
+    """Write each content to its path. Raise `UserError` if writing fails, or if a file there has content without any of `signs`."""
     refuse_foreign(files, *signs)
     for path, content in files.items():
         with writing(path):
@@ -104,8 +104,8 @@ def write_files(files: Mapping[Path, bytes], *signs: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path, then move its file to `path` in one step, so that an interrupted write leaves the old file.
-    The temporary name is new each time, since two processes may write the same file at once.
+    """Yield a temporary path to write to, then move that file to `path` in one step. An interrupted write thus leaves the
+    old file. Each call yields a new name, since two processes may write the same file at once.
     """
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
     try:
@@ -117,7 +117,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise `UserError`, with the path and the reason, where the block raises `OSError`."""
+    """Turn an `OSError` in the `with` block into a `UserError` with the path and the reason."""
     try:
         yield
     except OSError as error:

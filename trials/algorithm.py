@@ -88,12 +88,12 @@ class Range:
 
     @property
     def limits(self) -> tuple[float | None, float | None]:
-        """Return the lower and the upper bound of valid values, None where there is none."""
+        """Return the lower and the upper bound of valid values (None: no bound)."""
         return self.at_least if self.above is None else self.above, self.at_most
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Return (low, high) of an interval; raise `AssertionError` for a range of `choices`."""
+        """Return the interval (low, high). Raise `AssertionError` if the range has `choices` instead."""
         assert self.low is not None
         assert self.high is not None
         return self.low, self.high
@@ -111,12 +111,12 @@ class Range:
         return isinstance(value, int | float) and low <= value <= high
 
     def fixed(self, value: Any) -> "Range":
-        """Return a copy of the range that holds this value only."""
+        """Return a copy of the range that holds only this value."""
         ends = {"low": value, "high": value} if self.choices is None else {"choices": (value,)}
         return dataclasses.replace(self, **ends)
 
     def share(self, value: float) -> float:
-        """Return the position of a number in the interval, linear or logarithmic: 0 at low, 1 at high."""
+        """Return a number's position in the interval: 0 at `low`, 1 at `high`. The position is logarithmic if `log` is set, else linear."""
         low, high = self.ends
         if self.log and value <= 0:  # set by a user: it lies below every logarithmic range
             return -math.inf
@@ -124,7 +124,7 @@ class Range:
         return (scale(value) - scale(low)) / (scale(high) - scale(low))
 
     def at(self, share: float) -> Any:
-        """Return the value at the position `share` in [0, 1) of the interval. Choices take equal parts of [0, 1)."""
+        """Return the value at the position `share` (0 <= share < 1) in the interval. Each of the `choices` has an equal part of [0, 1)."""
         if self.choices is not None:
             return self.choices[int(share * len(self.choices))]
         low, high = self.ends
@@ -133,8 +133,8 @@ class Range:
         return round(value) if self.type == "int" else value
 
     def check(self, name: str, value: Any) -> Any:
-        """Return the value of hyperparameter `name` as its type. Raise `UserError` for a wrong type, an unknown choice, or
-        an invalid number. A number outside [low, high] passes, since the interval limits only the search.
+        """Return a hyperparameter's value, converted to its type. Raise `UserError` for a wrong type, an unknown choice, or
+        a number outside the valid limits. A number outside [low, high] is valid, since this interval limits only the search.
         """
         if self.choices is not None:
             if value in self.choices:
@@ -161,7 +161,7 @@ class Range:
 
 
 def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Return the hyperparameters that exist under these values, as FOLB's `psi` exists only if `variant` is `heterogeneity`."""
+    """Return the values of the hyperparameters that apply. For example, FOLB's `psi` applies only if `variant` is `heterogeneity`."""
 
     def exists(name: str) -> bool:
         when = ranges[name].when or {} if name in ranges else {}
@@ -171,17 +171,17 @@ def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str
 
 
 def real(default: float, low: float, high: float, log: bool = False, **more: Any) -> Any:
-    """Return the dataclass field of a real hyperparameter searched in [low, high]. `more` are further arguments of `Range`."""
+    """Return the dataclass field of a real hyperparameter, which is searched in [low, high]. `more` has other arguments of `Range`."""
     return _field(default, Range("float", low, high, log, **more))
 
 
 def whole(default: int, low: int, high: int, log: bool = False, **more: Any) -> Any:
-    """Return the dataclass field of an integer hyperparameter searched in [low, high]. `more` are further arguments of `Range`."""
+    """Return the dataclass field of an integer hyperparameter, which is searched in [low, high]. `more` has other arguments of `Range`."""
     return _field(default, Range("int", low, high, log, **more))
 
 
 def choice(default: Any, choices: tuple[Any, ...], **more: Any) -> Any:
-    """Return the dataclass field of a hyperparameter that is one of `choices`. `more` are further arguments of `Range`."""
+    """Return the dataclass field of a hyperparameter that is one of `choices`. `more` has other arguments of `Range`."""
     return _field(default, Range("choice", choices=choices, **more))
 
 
@@ -223,20 +223,20 @@ class Algorithm:
         raise NotImplementedError
 
     def round(self, state: State, fed: "Federation") -> State:
-        """Run one round; return the state after it."""
+        """Run one round, and return the state after the round."""
         raise NotImplementedError
 
     def scored(self, state: State, fed: "Federation") -> Scored:
-        """Return the models to evaluate by name, each as weights (d,) or as `Devices`. The first model is ranked."""
+        """Return the models to evaluate, by name. Each is a weight vector (d,) or a group of `Devices`. The first one is ranked."""
         raise NotImplementedError
 
     def personal(self, state: State, fed: "Federation") -> Tensor | None:
-        """Return each client's own model, (n, d), or None. The default is the first entry of `scored` with a model per client."""
+        """Return each client's own model (n, d), or None. By default, return the first entry of `scored` that has a model per client."""
         devices = [m.models for m in self.scored(state, fed).values() if isinstance(m, Devices)]
         return next((models for models in devices if len(models) == fed.n), None)
 
     def measured(self, state: State, fed: "Federation") -> dict[str, float]:
-        """Return further metrics by name, which are recorded at each evaluation."""
+        """Return further metrics to record at each evaluation, by name."""
         return {}
 
     def check(self, clients: int, model: "Model", settings: "Settings") -> None:
@@ -244,13 +244,13 @@ class Algorithm:
 
     @classmethod
     def ranges(cls) -> dict[str, Range]:
-        """Return the range of each hyperparameter by name."""
+        """Return the ranges of all hyperparameters, by name."""
         return {f.name: f.metadata["range"] for f in dataclasses.fields(cls)}
 
     @classmethod
     def configured(cls, params: Mapping[str, Any]) -> "Algorithm":
-        """Return the algorithm with these hyperparameters, and defaults for the others. Raise `UserError` for an unknown
-        name, an invalid value, or a hyperparameter that does not exist under the others' values.
+        """Return the algorithm with these hyperparameters, and with defaults for the others. Raise `UserError` for an
+        unknown name, an invalid value, or a hyperparameter that does not apply (its `when` does not hold).
         """
         algorithm = cls(**{name: cls.checked(name, value) for name, value in params.items()})
         for name in params.keys() - algorithm.params().keys():
@@ -260,13 +260,13 @@ class Algorithm:
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """Return a hyperparameter's value as its type. Raise `UserError` for an unknown name or an invalid value."""
+        """Return a hyperparameter's value, converted to its type. Raise `UserError` for an unknown name or an invalid value."""
         ranges = cls.ranges()
         if name not in ranges:
             raise unknown("hyperparameter", name, ranges)
         return ranges[name].check(name, value)
 
     def params(self) -> dict[str, Any]:
-        """Return the hyperparameters by name, without those whose `when` does not hold."""
+        """Return the values of the hyperparameters that apply, by name. A hyperparameter applies if its condition `when` holds."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return existing(values, self.ranges())

@@ -19,7 +19,7 @@ Loss = Literal["cross_entropy", "two_sided", "squared_error", "half_squared_erro
 
 
 def _unless(usual: Any, description: str) -> Any:
-    """Return a field with the default `usual`. Records omit this value, and so equal records from before the field existed."""
+    """Return a field with the default `usual`. Records omit this default, and so equal older records, which lack the field."""
     return Field(usual, description=description, exclude_if=lambda value: value == usual)
 
 
@@ -115,7 +115,7 @@ class Settings(BaseModel):
         return self
 
     def rate(self, lr: float, round_index: int) -> float:
-        """Return the learning rate of round `round_index` (from 1) after decay, if round 1 has the rate `lr`."""
+        """Return the learning rate of round `round_index` (from 1) after decay, where `lr` is the rate of round 1."""
         past, decay = round_index - 1, self.lr_decay
         if isinstance(decay, str):
             t0 = int(decay.removeprefix("inverse(").removesuffix(")"))

@@ -26,8 +26,8 @@ BYTES = 4e9  # most memory of a pack
 def pace(
     spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1
 ) -> tuple[float, float, float]:
-    """Run a few rounds of a trial in this process. Return the mean number of local steps in a round, and the seconds of
-    the fastest timed round and of the fastest evaluation.
+    """Time a few rounds of a trial in this process. Return the mean number of local steps in a round, the seconds of the
+    fastest timed round, and the seconds of the fastest evaluation.
     """
     few = {"rounds": WARM_UP + MEASURED, "eval_every": 1}
     short = spec.model_copy(update={"settings": spec.settings.model_copy(update=few)})
@@ -65,11 +65,11 @@ class _Shapes(Federation):
 def footprint(
     spec: TrialSpec, data: FederatedData, model: Model, device: str, budget: float | None = None
 ) -> Footprint:
-    """Return the estimates of a trial without allocating its model.
+    """Return a trial's estimated memory, checkpoint size and local steps, without allocating its model.
 
-    A trial on a CPU needs memory for an empty process, the state, the selected clients' weights, samples that are converted
-    to another dtype, and local training or evaluation, whichever takes more. `budget` (bytes) limits the clients computed at
-    once. A trial on a GPU needs host memory for an empty process and two copies of the state, one for a checkpoint.
+    A CPU trial needs memory for an empty process, the state, the selected clients' weights, samples converted to another
+    dtype, and local training or evaluation (the larger one). `budget` (bytes) limits how many clients are computed at once.
+    A GPU trial needs host memory for an empty process and two copies of the state, one of them for a checkpoint.
     """
     level, s = heterogeneity.parse(spec.heterogeneity), spec.settings
     # To derive `chunk` on the meta device would load parts of torch for seconds.
@@ -113,8 +113,8 @@ def _size(value: Tensor | ClientRows) -> int:
 def pack_size(
     spec: TrialSpec, data: FederatedData, model: Model, device: str, takes: Footprint
 ) -> int:
-    """Return the number of trials in a pack, at most 16, from the cost `takes` of a trial. It is 1 if the execution is not batched,
-    with the setting `clip_norm`, if a pack might change results, or if steps are so large that a pack saves no time.
+    """Return how many trials (1 to 16) can share a process as a pack, if one trial costs `takes`. Return 1 without batched
+    execution, with `clip_norm`, if packing might change results, or if steps are so large that packing saves no time.
     """
     s, kind = spec.settings, torch.device(device).type
     step = 6 * selected(s, data.clients) * widest(data, s) * model.d  # operations
@@ -127,5 +127,5 @@ def pack_size(
 
 
 def own_bytes(takes: Footprint, device: str) -> int:
-    """Return the bytes of a trial beyond those of an empty process, at least 1 MB."""
+    """Return how many bytes a trial needs in addition to an empty process, but at least 1 MB."""
     return max(10**6, takes.memory - PROCESS[device])

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 def unit(metric: str) -> int:
-    """Return the factor for scores of a metric in charts: 100 if they are shown in percent, else 1."""
+    """Return the factor by which charts multiply a metric's scores: 100 if they are shown in percent, else 1."""
     return 100 if percent(metric) else 1
 
 
 def dots(rows: Sequence[Row], look: Look) -> Spec:
-    """Return a chart of the rows' mean scores and their 95 % intervals, in the order of the rows."""
+    """Return a chart of the rows' mean scores with 95 % intervals, in the order of the rows."""
     factor = unit(rows[0].metric)
     values: list[tuple[str, float, float, float]] = []
     for row in rows:
@@ -54,14 +54,14 @@ def dots(rows: Sequence[Row], look: Look) -> Spec:
 
 
 def ranks(across: Across, look: Look) -> Spec:
-    """Return a chart of average ranks over families of data sets with their 95 % intervals, best first."""
+    """Return a chart of average ranks with 95 % intervals, best first. Ranks are averaged over families of data sets."""
     ends = across.rank_low, across.rank_high
     values = zip(across.algorithms, across.ranks, *ends, strict=True)
     return _intervals([*values], look, "average rank")
 
 
 def _intervals(values: Sequence[tuple[str, float, float, float]], look: Look, title: str) -> Spec:
-    """Return a chart with a line per algorithm, one below the other, from values (algorithm, mean, low, high)."""
+    """Return a chart with a row per algorithm: a point at `mean`, and a line from `low` to `high`. `values` are (name, mean, low, high)."""
     points = []
     for name, *numbers in values:
         place = zip(("mean", "low", "high"), map(number, numbers), strict=True)
@@ -109,9 +109,9 @@ def lines(
     better: int,
     interpolate: str = "linear",
 ) -> Spec:
-    """Return a chart of curves with their bands; `titles` are those of the horizontal and the vertical axis. `better` is 1 if
-    more is better and -1 if less is. The vertical axis is fitted to the leading curves; on a page, Shift and the mouse wheel
-    zoom out to the others.
+    """Return a chart of curves with their bands. `titles` names the horizontal and the vertical axis. `better` is 1 if
+    larger values are better, and -1 if smaller values are. The vertical axis fits the leading curves. On a page, Shift with
+    the mouse wheel zooms out to the other curves.
     """
     span = leaders_span(traces, better)
     points = []
@@ -136,7 +136,7 @@ def lines(
 
 
 def _layers(look: Look, titles: tuple[str, str], span: Span, interpolate: str) -> list[Spec]:
-    """Return the layers of a chart of curves: bands, lines, and the point nearest to the pointer with its tooltip."""
+    """Return a chart's layers: bands, lines, and a point with a tooltip where a curve is nearest to the pointer."""
     across: Spec = {"field": "x", "type": "quantitative", "title": titles[0]}
     across |= {"scale": {"nice": False, "zero": False}, "axis": {"grid": False, "tickCount": 6}}
     up: Spec = {"type": "quantitative", "title": None, "axis": {"tickCount": 5}}
@@ -181,9 +181,9 @@ def _layers(look: Look, titles: tuple[str, str], span: Span, interpolate: str) -
 
 
 def leaders_span(traces: Sequence[Trace], better: int) -> Span:
-    """Return the ends of a vertical axis for the last two thirds of the leaders' curves and bands. Leaders are the better half
-    of the curves by their last finite values, at least three. If less is better, the axis reaches from 0 to a little above
-    the 95 % quantile of the values shown, since errors may start very high. Without values it is (0, 1).
+    """Return the ends of a vertical axis that shows the last two thirds of the leading curves and bands. The leading curves
+    are the half with the best last finite values, but at least three. If less is better, the axis reaches from 0 to a little
+    above the 95 % quantile of the values, since errors may start very high. Without any values the ends are (0, 1).
     """
     ended = []
     for trace in traces:
@@ -203,8 +203,8 @@ def leaders_span(traces: Sequence[Trace], better: int) -> Span:
 
 
 def curves(runs: Sequence[Curve], look: Look, metric: str, against: str) -> Spec:
-    """Return a chart of each algorithm's mean test score at every evaluation, with a band of its 95 % interval. Scores are
-    drawn `against` "rounds" or "bytes" (in MB).
+    """Return a chart of each algorithm's mean test score at every evaluation, with a band for its 95 % interval. The
+    horizontal axis shows `against`: "rounds", or "bytes" (in MB).
     """
     traces = []
     for name in dict.fromkeys(curve.algorithm for curve in runs):
@@ -237,8 +237,8 @@ def budget(best: Mapping[str, Sequence[float]], look: Look, metric: str) -> Spec
 
 
 def best_so_far(trials: "pd.DataFrame", up: bool) -> list[float]:
-    """Return the best validation score among the first 1, 2, ... trials, as the mean over several searches. A score is NaN
-    until a trial has finished all rounds. `up` says that more is better.
+    """Return the best validation score after 1, 2, ... trials, as the mean over repeated searches. Only trials that finished
+    all rounds count; before the first such trial the score is NaN. `up` says that larger scores are better.
     """
     # Pruned and diverged trials have no score at full rounds, so the best score stays as it was.
     curves = []
@@ -260,9 +260,9 @@ LOOKS = {
 
 
 def published(drawn: Iterable[tuple[str, Mapping[str, Any]]]) -> Spec:
-    """Return a figure of published against measured numbers, with one plot for each unit in each paper. A metric without a
-    unit has a plot of its own. `drawn` has pairs of a paper's name and a number. Percents and points have linear scales.
-    All other units have logarithmic scales, unless a value is 0 or negative.
+    """Return a figure that plots measured against published numbers. It has a plot for each unit in each paper, and for each
+    metric without a unit. `drawn` has pairs: a paper's name, and a number from that paper. Scales are logarithmic, but
+    linear for percents, for points, and in plots with a value of 0 or less.
     """
     plots: dict[tuple[str, str], list[Spec]] = {}
     for paper, dot in drawn:

@@ -50,7 +50,7 @@ class Statement(BaseModel):
 
     @property
     def why_not(self) -> str:
-        """The reason why no run can show whether the statement holds; "" if a run can."""
+        """Return why no run can test the statement, or "" if a run can."""
         if self.of is None or self.to is None:
             return WORDS_ONLY
         return "" if self.metric is None or metric_or_none(self.metric) else UNMEASURED
@@ -71,7 +71,7 @@ class Judged(Measured):
 
     @property
     def value(self) -> float | None:
-        """The printed number; None if the paper prints "never", and for statements."""
+        """Return the printed number, or None for a statement or if the paper prints "never"."""
         text = self.published.rpartition(" ")[2]
         return None if text in ("", "never") else float(text)
 
@@ -114,7 +114,7 @@ class Reproduction(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def verdicts(self) -> dict[str, int]:
-        """The counts of numbers and statements by verdict."""
+        """Return how many numbers and statements have each verdict."""
         counts = Counter(each.verdict for row in self.rows for each in (*row.numbers, *row.claims))
         return {verdict: counts[verdict] for verdict in VERDICTS}
 
@@ -122,8 +122,8 @@ class Reproduction(BaseModel):
 def judge_numbers(
     numbers: Mapping[str, Mapping[str, Any]], runs: Runs, planned: int, why_not: str
 ) -> list[Judged]:
-    """Return the verdicts on the printed `numbers[metric][method]` of a row, which depend on the methods' printed order too.
-    `planned` is the paper's number of rounds. With a reason `why_not` why the row was not run, no number is judged.
+    """Return a verdict on each printed number of a row, `numbers[metric][method]`. Verdicts also consider how these numbers
+    order the methods. `planned` is the paper's number of rounds. With a reason `why_not`, all are "not run".
     """
     judged, rounds = [], _rounds(runs)
     for name, column in numbers.items():
@@ -156,7 +156,7 @@ def judge_statements(
     planned: int,
     why_not: str,
 ) -> list[Judged]:
-    """Return the verdicts on the statements about a row: "not run" if there is a reason `why_not`, or if no run can decide."""
+    """Return a verdict on each statement about a row. The verdict is "not run" if no run can decide, or with a reason `why_not`."""
     judged, rounds = [], _rounds(runs)
     for claim in statements:
         name = claim.metric or next(filter(metric_or_none, numbers), "")
@@ -173,7 +173,7 @@ def judge_statements(
 
 
 def _cut(wanted: Metric, values: Sequence[Seeds], rounds: int, planned: int) -> Verdict | None:
-    """Return the verdict "not run" if runs were cut too short to measure the metric; None if they were not."""
+    """Return the verdict "not run" if the runs had too few rounds to measure the metric, else None."""
     if rounds >= planned or (wanted.at is not None and wanted.at <= rounds) or not any(values):
         return None
     if wanted.kind.last or any(math.isinf(v) for seeds in values for v in seeds.values()):

@@ -37,10 +37,10 @@ def reproduce(
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Run a paper's tables again, with a verdict on each number.
+    """Repeat a paper's runs, with a verdict on each number.
 
-    The same command continues after an interruption, and with more --seeds adds runs. --set takes values that a
-    paper leaves open (--set lr=0.1), and resources of trials: cpus_per_trial, gpus_per_trial, max_concurrent, ...
+    The same command continues after an interruption, and adds runs if --seeds is larger. --set takes values that a paper
+    leaves open (--set lr=0.1), and resources of trials: cpus_per_trial, gpus_per_trial, max_concurrent, ...
     """
     if summary is not None:
         _summary(summary, path, output, as_json)
@@ -80,7 +80,7 @@ def reproduce(
 
 
 def _show(report: "Reproduction", files: list[Path], as_json: bool) -> None:
-    """Write a reproduction to files, print it, and exit: 1 if runs failed, 130 after an interruption, else 0."""
+    """Write a reproduction to files, print the reproduction, and exit with code 1 if runs failed, 130 if interrupted, else 0."""
     from reports.claims.page import page
 
     text = page(report)

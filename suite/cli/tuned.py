@@ -27,7 +27,7 @@ def tuned_list(
 ) -> None:
     """List tuned configurations by data set and level, the best first.
 
-    --where takes algorithm, dataset, model and heterogeneity. Each is an option, too: --dataset digits.
+    Select configurations by algorithm, dataset, model or heterogeneity: --dataset digits, or --where dataset=digits.
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     if as_json:
@@ -44,10 +44,10 @@ def tuned_show(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Print the best matching configuration as YAML.
+    """Print the matching configuration with the best validation score as YAML.
 
-    The best one has the best validation score. The options --algorithm, --dataset, --model and --heterogeneity, or
-    --where, must select one data set and level.
+    Use --algorithm, --dataset, --model and --heterogeneity, or --where KEY=VALUE. The matching configurations must share one
+    data set and level, since scores of different levels cannot be compared.
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     from suite.configurations.library import best_of
@@ -67,8 +67,8 @@ def tuned_export(
 ) -> None:
     """Write tuned configurations as programs that need only PyTorch.
 
-    For each algorithm in a scenario, only the configuration with the best validation score is written, if programs support
-    its algorithm, level and settings. --where takes algorithm, dataset, model and heterogeneity, which are options, too.
+    For each algorithm in a scenario, the configuration with the best validation score is written, if programs support it.
+    Select with --algorithm, --dataset, --model and --heterogeneity, or with --where dataset=digits.
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     from suite.configurations.program import SIGN, exported
@@ -94,9 +94,9 @@ def tuned_import(
     source: Path = typer.Argument(help="A YAML file, or a folder of them."),
     storage: Storage = RUNS,
 ) -> None:
-    """Import configurations for `suite run --tuned`.
+    """Import tuned configurations for `suite run --tuned`.
 
-    All files are checked first, and nothing is imported if one is wrong. For each algorithm in a scenario, only the
+    All files are checked first, and nothing is imported if any file has a fault. For each algorithm in a scenario, only the
     configuration with the best validation score is kept.
     """
     from suite.configurations.configuration import keep, tuned_files
@@ -110,10 +110,10 @@ def tuned_companions(
     tables: list[Path] = typer.Argument(help="Tables of sweeps (trials.parquet)."),
     leave_out: str | None = typer.Option(None, help="Leave out the family of this data set."),
 ) -> None:
-    """Print good settings of the hyperparameters other than learning rates, as YAML.
+    """Print good values of hyperparameters, except learning rates, as YAML.
 
-    These companions are one or two settings of each algorithm that together promise the best accuracy on the data sets of
-    the tables. A study with `warm_start: companions:FILE` starts from them.
+    An algorithm gets one or two such settings (companions), which together promise the best accuracy on the data sets of the
+    tables. A study with `warm_start: companions:FILE` starts from the companions in a file.
     """
     from suite.configurations.companions import FAMILIES, LEAST, Companions, measure, recorded
     from suite.yaml_files import dump
@@ -131,7 +131,7 @@ def tuned_companions(
 
 
 def matching(names: dict[str, str], storage: Path, tracking_uri: str | None) -> "TunedList":
-    """Return the tuned configurations that match `names` (keys such as `dataset`). Raise `UserError` if there are none."""
+    """Return the tuned configurations that match `names`, such as {"dataset": "digits"}. Raise `UserError` if none does."""
     say(READING)
     if tuned := api.tuned(**names, storage=storage, tracking_uri=tracking_uri):
         return tuned

@@ -48,8 +48,8 @@ class Tuned(Written):
 
     @property
     def path(self) -> Path:
-        """Return the path of the configuration's file below a folder: dataset/heterogeneity/model/algorithm.yaml. A name
-        that contains a slash becomes its last part and a hash of the whole name.
+        """Return the relative path of the configuration's file: dataset/heterogeneity/model/algorithm.yaml. A name that
+        contains a slash is replaced by its last part and a hash of the whole name.
         """
         parts = []
         for name in (self.dataset, self.heterogeneity, self.model, self.algorithm):
@@ -66,20 +66,20 @@ class Tuned(Written):
         return datasets.parse(self.dataset).task.by(self.settings.metric)
 
     def score(self, part: str) -> float | None:
-        """Return the score on validation ("val") or test data ("test"), or None where none was recorded."""
+        """Return the recorded score on validation ("val") or test data ("test"), or None if there is no such score."""
         value = self.scores.get(f"{part}_{self.task.metric}")
         return float(value) if isinstance(value, int | float) else None
 
     @property
     def loss(self) -> float:
-        """Return the validation score, negated where larger is better, or inf if it is missing or not finite. Test scores
-        must not decide which configuration is best, since that would bias the test of later runs.
+        """Return the validation score, negated if larger is better, or inf if the score is missing or not finite. Test
+        scores must not decide which configuration is best, since this would bias the test of later runs.
         """
         value = self.score("val")
         return math.inf if value is None or not math.isfinite(value) else -self.task.sign * value
 
     def spec(self, seed: int) -> TrialSpec:
-        """Return the trial that runs this configuration with a seed."""
+        """Return the specification of a trial that runs this configuration with a seed."""
         return canonical(self.algorithm, self.params, self.scenario, self.settings, seed)
 
     def refuse_changed(self, source: str) -> None:
@@ -87,15 +87,15 @@ class Tuned(Written):
         plugins.refuse_changed(self.provenance.get("code", {}), source)
 
     def text(self) -> str:
-        """Return the text of its file: a comment with the command that runs it, then YAML."""
+        """Return the text of the configuration's file: a comment with the command that runs the file, then YAML."""
         content = self.model_dump()
         content["settings"] = {k: v for k, v in content["settings"].items() if v is not None}
         return f"{SIGN} --seed 1\n{dump(content)}"
 
 
 def parse(text: str, source: str) -> Tuned:
-    """Return the configuration in the text of a tuned or hand-written file, without running third-party code that it names.
-    Raise `UserError` with every fault, and `FormatError` for a file of another version.
+    """Return the configuration in a file's text, without running third-party code that the text names. Raise `UserError`
+    with every fault, and `FormatError` for a file of another format version.
     """
     content = {"params": {}, "settings": {}, **parse_mapping(text, source)}
     if "format" in content or "provenance" in content:  # files by hand have neither
@@ -110,12 +110,12 @@ def parse(text: str, source: str) -> Tuned:
 
 
 def read(path: Path) -> Tuned:
-    """Return the configuration in a tuned or hand-written file. Raise `UserError` if the file is unreadable or has faults."""
+    """Read the configuration in a file, which a sweep or a person wrote. Raise `UserError` if the file is unreadable or has faults."""
     return parse(read_text(path, "configuration"), str(path))
 
 
 def tuned_files(source: Path) -> list[Tuned]:
-    """Return the configurations in a file, or in all `*.yaml` below a folder. Raise `UserError` if one is bad, or there is none."""
+    """Read the configurations in a file, or in each `*.yaml` file below a folder. Raise `UserError` if one has faults or none exists."""
     path, kind = look(source, "configuration")
     paths = sorted(path.rglob("*.yaml")) if kind == "folder" else [path]
     if not paths:
@@ -124,10 +124,10 @@ def tuned_files(source: Path) -> list[Tuned]:
 
 
 def keep(configurations: Sequence[Tuned], folder: Path) -> list[Path]:
-    """Write configurations below a folder, all or none, and return the paths written. For each path only the configuration
-    with the best validation score is kept, be it a new one or the one in the folder.
+    """Write configurations below a folder, and return the paths written. At each path the configuration with the better
+    validation score stays: the new one, or the one already there.
 
-    Raise `UserError` if a configuration cannot be run with the algorithms and the code of this machine.
+    Raise `UserError`, and write nothing, if a configuration cannot run with the algorithms and the code of this machine.
     """
     best: dict[Path, Tuned] = {}
     for item in configurations:

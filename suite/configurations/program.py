@@ -34,8 +34,8 @@ LAYERS = "ClientLinear Conv2d Flatten ReLU AvgPool2d MaxPool2d AdaptiveAvgPool2d
 def exported(
     tuned: Tuned, folder: Path, seed: int | None, data_root: str | None
 ) -> dict[Path, bytes]:
-    """Return the contents of the files to write below `folder`, by path: a program (.py) and, with a `seed`, the run that the
-    program repeats (.pt). Raise `UserError` if programs lack a feature of the configuration, or its data cannot be loaded.
+    """Return the contents of an exported configuration's files, by path below `folder`: a program (.py) and, with a `seed`,
+    a run to repeat (.pt). Raise `UserError` if programs do not support the configuration, or if its data cannot be loaded.
     """
     path, run = folder / tuned.path, prepared(tuned, seed or 0, data_root)
     contents = {path.with_suffix(".py"): program(tuned, run).encode()}
@@ -43,8 +43,8 @@ def exported(
 
 
 def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
-    """Return the simulation of a configuration before its first round. Raise `UserError` if exported programs lack a feature
-    of the configuration, or its data cannot be loaded.
+    """Return a configuration's simulation before round 1. Raise `UserError` if exported programs do not support the
+    configuration, or if its data cannot be loaded.
     """
     spec = tuned.spec(seed)
     s, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
@@ -66,8 +66,8 @@ def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
 
 
 def program(tuned: Tuned, simulation: Simulation) -> str:
-    """Return the text of the program for a configuration and its run. Raise `UserError` for a model that is not a
-    sequence of layers.
+    """Return the text of a program that trains a configuration in the same way as its `simulation`. Raise `UserError` for a
+    model that is not a plain sequence of layers.
     """
     fed, spec = simulation.fed, tuned.spec(0)
     data = fed.data.dataset
@@ -85,7 +85,7 @@ def program(tuned: Tuned, simulation: Simulation) -> str:
 
 
 def layers_of(name: str, kind: Architecture, shape: tuple[int, ...], classes: int) -> list[str]:
-    """Return the calls that make a network's layers, such as `nn.ReLU()`. Raise `UserError` if the network is no plain sequence of layers."""
+    """Return the calls that make a network's layers, such as `nn.ReLU()`. Raise `UserError` for anything but a plain sequence of layers."""
     network = kind.network(shape, classes)
     kinds = {type(layer).__name__ for layer in network.children()}
     if type(network) is not nn.Sequential or kinds - set(LAYERS.split()):
@@ -94,8 +94,8 @@ def layers_of(name: str, kind: Architecture, shape: tuple[int, ...], classes: in
 
 
 def federation(simulation: Simulation) -> bytes:
-    """Return the file from which the program repeats a run. It has the samples of each client, the first weights, and for
-    each round the selected clients with the order of their samples.
+    """Return the content of the file from which an exported program repeats a run. The file has each client's samples, the
+    initial weights, and for each round the selected clients and the order of their samples.
     """
     fed, s, data = simulation.fed, simulation.fed.settings, simulation.fed.data
     rounds = []

@@ -31,8 +31,8 @@ HERE = "this process"
 
 
 def drive(plan: ExecutionPlan) -> None:
-    """Run the trials of a plan until all have ended or the sweep is ended early. Raise `UserError` if the cluster cannot be
-    joined or started, or has no node that can hold a trial. Raise exceptions of the plan's hooks, except `HaltedError`.
+    """Run the trials of a plan until all have ended or the run is stopped. Raise `UserError` if the cluster cannot be joined
+    or started, or has no node with room for a trial. Raise the exceptions of the plan's hooks, except `HaltedError`.
     """
     alone = plan.alone and not plan.resources.joins and local_slots(plan.resources) == 1
     dispatch = in_process(plan) if alone else _on_ray(plan)
@@ -41,7 +41,7 @@ def drive(plan: ExecutionPlan) -> None:
 
 
 def in_process(plan: ExecutionPlan) -> Dispatch:
-    """Run the trials of a plan in this process, one pack after the other. Return the dispatcher, which recorded the results."""
+    """Run the trials of a plan in this process, one pack after the other. Return the dispatcher that handed out the trials."""
     control = plan.hooks.control
     dispatch = Dispatch(plan, Cluster(plan.resources.model_copy(update={"max_concurrent": 1})))
 
@@ -62,7 +62,7 @@ def in_process(plan: ExecutionPlan) -> Dispatch:
 
 
 def _on_ray(plan: ExecutionPlan) -> Dispatch:
-    """Run the trials of a plan with Ray Tune on a cluster. Return the dispatcher, which recorded the results."""
+    """Run the trials of a plan with Ray Tune on a cluster. Return the dispatcher that handed out the trials."""
     control = plan.hooks.control
     needs = {entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries}
     with watched(plan.resources, control) as cluster, interruptible(control):
@@ -92,7 +92,7 @@ class PackSearcher(DispatchClient, Searcher):
     """Tune's searcher, which hands out the trials of each new process. It ignores results, since Tune withholds the last one."""
 
     def suggest(self, trial_id: str) -> Any:
-        """Return Tune's configuration of the next process, None if none can begin now, or `FINISHED` after the last one."""
+        """Return the configuration of the next process, None if no process can begin now, or `FINISHED` after the last process."""
         if self.dispatch.over:
             return str(Searcher.FINISHED)
         configs = self.dispatch.next(trial_id)
@@ -102,14 +102,14 @@ class PackSearcher(DispatchClient, Searcher):
         """Do nothing, since `PackCallback` receives the results."""
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "") -> None:
-        """Do nothing, since a sweep is resumed from its journal."""
+        """Save nothing, since a resumed sweep reads its journal instead."""
 
 
 class PackStopper(DispatchClient, tune.Stopper):
     """Tune's stopper. It stops a trial that scores worse than others of its entry, and all trials when the run ends."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Return whether to stop a process after this result, because its only trial scores worse than others of its entry."""
+        """Return whether to stop a process because its only trial scores worse than the other trials of the same entry."""
         return any(self.dispatch.prunes(*report) for report in result[REPORTS].items())
 
     def stop_all(self) -> bool:
@@ -121,23 +121,23 @@ class PackCallback(DispatchClient, tune.Callback):
     """Tune's callback, which tells the dispatcher when processes begin, report and end."""
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Let the dispatcher request further trials, and report what trials wait for."""
+        """Make the dispatcher request further trials, and report what trials wait for if none has run for a long time."""
         self.dispatch.look()
 
     def on_trial_start(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
-        """Note that a process has begun its trials."""
+        """Tell the dispatcher that a process has begun its trials."""
         self.dispatch.began(trial.trial_id)
 
     def on_trial_result(
         self, iteration: int, trials: Any, trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        """Pass the reports of a process to the dispatcher, and empty Tune's result, which would otherwise stay in memory."""
+        """Pass the reports of a process to the dispatcher, and then empty `result`, which Tune would keep in memory."""
         self.dispatch.reported(trial.trial_id, result.pop(REPORTS))
         for name in result.keys() - {"done"}:
             del result[name]
 
     def on_trial_complete(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
-        """Tell the dispatcher that a process has ended, so that its unfinished trials count as stopped early."""
+        """Tell the dispatcher that a process has ended. The unfinished trials of this process count as stopped early."""
         self.dispatch.stopped(trial.trial_id)
 
     def on_trial_error(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
@@ -155,13 +155,13 @@ class InOrder(FIFOScheduler):
     """A Tune scheduler that lets trials start in the order in which they came, without scanning all of them at each step."""
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """Return None: Tune then starts its pending trials in order."""
+        """Return None, which makes Tune start its pending trials in order."""
         return None
 
 
 def _tune(dispatch: Dispatch, shared: Mapping[str, Any]) -> None:
-    """Run Tune on the connected cluster until all trials have ended. Start it again if Ray kills a process for lack of memory.
-    `shared` has references to the data sets in Ray's object store, by key.
+    """Run Tune on the connected cluster until all trials have ended. Start Tune again if Ray kills a process for lack of
+    memory. `shared` maps the keys of data sets to references in Ray's object store.
     """
     while not dispatch.over:
         try:

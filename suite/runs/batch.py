@@ -33,7 +33,7 @@ class Job:
 
     @property
     def id(self) -> str:
-        """Return a hash of the specification without default values, so that settings which a later version adds do not change it."""
+        """Return a hash of the specification without default values. New settings in a later version do not change the hash."""
         content = self.spec.model_dump(mode="json", exclude_defaults=True)
         return hashlib.sha256(dumps(content).encode()).hexdigest()[:12]
 
@@ -88,7 +88,7 @@ class Batch:
         return self.failed, bool(control.ending)
 
     def next(self) -> tuple[TrialRequest, bool] | None:
-        """Return the next job's request, and true because it is not a retry; None if all jobs were handed out."""
+        """Return a request for the next job, with True for a new run (not a retry). Return None if no job is left."""
         number = len(self.requests)
         job = next(islice(self.jobs.values(), number, None), None)
         if job is None:
@@ -105,7 +105,7 @@ class Batch:
 
     @property
     def code(self) -> set[str]:
-        """Return the names of algorithms, data sets and models in the jobs, which may be names of third-party code."""
+        """Return the names of all algorithms, data sets, models and levels in the jobs that may load third-party code."""
         return set(chain.from_iterable(job.spec.code for job in self.jobs.values()))
 
     def spec(self, request: TrialRequest) -> TrialSpec:
@@ -113,7 +113,7 @@ class Batch:
         return self.jobs[request.trial_id].spec
 
     def _take(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Append the results of a job that ended to the file, unless it failed. Print how it ended."""
+        """Save the results of an ended job in `runs.jsonl`, unless the job failed. Print how the job ended."""
         job, why = self.jobs[request.trial_id], ""
         if outcome.status == Status.FAILED:
             self.failed += 1

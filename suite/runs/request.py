@@ -39,7 +39,7 @@ class Request:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def spec(self) -> TrialSpec:
-        """Return the specification of the run. Raise one `UserError` with every fault of the request."""
+        """Return the specification of the requested run. Raise one `UserError` with all faults of the request."""
         faults, base = Faults("run"), self.base
         names = DEFAULTS | only(base, DEFAULTS) | stated(self.names)
         params, settings = dict(base.get("params", {})), dict(base.get("settings", {}))
@@ -65,8 +65,8 @@ class Request:
 
 
 def trainable(request: Request, data_root: str | None, device: str) -> "type[tune.Trainable]":
-    """Return a Ray Tune trainable for the run, and load its data set. Tune's `config` may have hyperparameters and settings
-    by name, and `seed`. Raise `UserError` if the request cannot be run with an empty `config`.
+    """Load the data set of the requested run, and return a Ray Tune trainable of the run. Tune's `config` may contain
+    hyperparameters, settings, and `seed`. Raise `UserError` if the request cannot run with an empty `config`.
     """
     from ray import tune
 
@@ -91,7 +91,7 @@ def trainable(request: Request, data_root: str | None, device: str) -> "type[tun
 
 
 def _config(request: Request, device: str, config: Mapping[str, Any]) -> TrialConfig:
-    """Return the configuration of the requested run with the values in Tune's `config`. Raise `UserError` for impossible values."""
+    """Return the configuration of a trial: the requested run with the values in Tune's `config`. Raise `UserError` for wrong values."""
     values = {}
     for name, value in config.items():
         values[name] = value.item() if isinstance(value, np.generic) else value

@@ -71,7 +71,7 @@ class SweepSearch:
         ]
 
     def next(self) -> tuple[TrialRequest, bool] | None:
-        """Return the next trial and whether it is new, or None while every search waits for results or has ended."""
+        """Return the next trial and whether it is new. Return None if every search has ended or waits for results."""
         if self.again:
             return self.again.pop(0), False
         entries = list(self.entries.values())
@@ -92,23 +92,23 @@ class SweepSearch:
         self.entries[self.requests[trial_id].search].end(trial_id, end)
 
     def begun(self, search: EntrySearch) -> int:
-        """Return the largest number of search trials that any algorithm in the scenario of `search` has begun."""
+        """Return the largest number of search trials that an algorithm has begun in the scenario of `search`."""
         return max(len(rival.requests) for rival in self._rivals[search.entry.scenario])
 
     def cut(self) -> None:
-        """End the search early: all entries of a scenario run as many trials as any of them has begun, but at least one."""
+        """End the search early. All entries of a scenario still get as many trials as the entry with the most so far, but at least one."""
         for search in self.entries.values():
             search.cut(max(1, self.begun(search)))
         self.pressed = None
 
     @property
     def firsts(self) -> list[EntrySearch]:
-        """The searches of the first replicate, one for each entry."""
+        """Return the searches of the first replicate, one for each entry."""
         return [search for search in self.entries.values() if not search.replicate.name]
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about this search for the person who starts it, one line each."""
+        """Return warnings for the person who starts this sweep, one line each."""
         study, entries = self.study, [search.entry for search in self.firsts]
         lines = []
         for search in self.firsts:
@@ -140,7 +140,7 @@ class SweepSearch:
 
     @property
     def unmet(self) -> list[str]:
-        """Notes on the searches in which the winner breaks a constraint, one line each."""
+        """Return a line of text for each search whose winner breaks a constraint."""
         lines = []
         for search in self.entries.values():
             results = search.results(search.best.index) if search.best else []
@@ -152,7 +152,7 @@ class SweepSearch:
 
     @property
     def planned_by_entry(self) -> Counter[str]:
-        """The number of runs that each entry will have in all its replicates, by entry id."""
+        """Return how many runs each entry will have in all its replicates together, by entry id."""
         planned: Counter[str] = Counter()
         for search in self.entries.values():
             planned[search.entry.id] += search.planned
@@ -160,21 +160,21 @@ class SweepSearch:
 
     @property
     def current_finals(self) -> set[str]:
-        """The trial ids of the final runs of the current winners, requested or not yet."""
+        """Return the trial ids of the current winners' final runs, including runs that are not requested yet."""
         finals = [search.current_finals for search in self.entries.values()]
         return {request.trial_id for request in itertools.chain(*finals)}
 
     @property
     def exhausted(self) -> bool:
-        """Whether all runs of all searches have ended."""
+        """Return whether all runs of all searches have ended."""
         return not self.again and all(entry.done for entry in self.entries.values())
 
     @property
     def code(self) -> set[str]:
-        """The names in all entries that may bring in third-party code: algorithms, data sets, models and levels."""
+        """Return the names of all algorithms, data sets, models and levels that may load third-party code."""
         entries = [search.entry for search in self.entries.values()]
         return {name for entry in entries for name in (entry.algorithm, *entry.scenario.code)}
 
     def spec(self, request: TrialRequest) -> TrialSpec:
-        """Return the specification of the trial that a request runs."""
+        """Return the specification of a requested trial."""
         return request.spec(self.entries[request.search].entry)

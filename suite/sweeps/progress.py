@@ -45,7 +45,7 @@ class Deadline:
         self._first, self._later = dict[str, list[float]](), dict[str, list[float]]()
 
     def took(self, entry: str, outcome: TrialResult) -> None:
-        """Add the duration of an ended trial to the measurements of its entry, whose id is `entry`."""
+        """Add the duration of an ended trial to the measurements of the entry with the id `entry`."""
         now = time.monotonic()
         self._begun = min(self._begun, now - outcome.seconds)
         self._busy += outcome.seconds
@@ -58,11 +58,11 @@ class Deadline:
             self._first_end = min(self._first_end, now)
 
     def presses(self, search: "SweepSearch") -> bool:
-        """Return whether the deadline leaves no time for one more search trial of each entry and the runs that repeat the best.
+        """Return whether the search must end now, so that the sweep meets its deadline.
 
-        With t_e seconds per trial of entry e, n_e remaining trials, and c trials at once, the remaining time is
-        phases * max_e t_e + sum_e n_e t_e / c. The phases are search, confirmation (optional) and final runs; at the end of
-        each some slots are idle. An entry without ended trials counts as slow as the slowest.
+        With t_e seconds per trial of entry e, n_e trials left (one search trial, then repeats of the best), and c trials at
+        once, the time needed is phases * max_e t_e + sum_e n_e t_e / c. The phases are search, confirmation (optional) and
+        final runs; each ends with idle slots. An entry without ended trials counts as slow as the slowest.
         """
         spent = self._later or self._first
         if not spent:
@@ -111,7 +111,7 @@ class Progress:
             self._live.stop()
 
     def line(self, progress: Mapping[str, Any]) -> str:
-        """Return the progress as one line: `night: 12/40 runs (12 finished), 2 running, 6 runs/min, about 5 min left`."""
+        """Return the progress as one line, such as `night: 12/40 runs (12 finished), 2 running, 6 runs/min, about 5 min left`."""
         done, running = progress["ended"] - progress["superseded"], progress["running_trials"]
         states = ", ".join(f"{progress[state]} {state}" for state in ENDINGS if progress[state])
         text = f"{progress['name']}: {done}/{progress['expected']} runs ({states or 'starting'})"

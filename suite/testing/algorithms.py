@@ -51,7 +51,7 @@ class CheckFinding:
 
     @classmethod
     def of(cls, model: str, check: str, action: Callable[[], str]) -> "CheckFinding":
-        """Run a check, and return its finding. An exception becomes a finding with the traceback in the user's own file."""
+        """Run a check, and return its outcome. If the check raises an exception, it has failed, and `detail` describes the exception."""
         try:
             return cls(model, check, True, action())
         except (WrongError, UserError) as fault:
@@ -70,9 +70,9 @@ def checks(
     models: Sequence[str] | None = None,
     **how: Any,
 ) -> Iterator[CheckFinding]:
-    """Yield the findings on an algorithm with the hyperparameters `params`, on each of `models`. Also check
-    that its results equal those of the algorithm `reduces_to`, if given, bit for bit if `exact`. Pass `how` to `Checked`.
-    Raise `UserError` for an unknown name or a wrong value.
+    """Check an algorithm with the hyperparameters `params` on each of `models`, and yield the findings. If `reduces_to`
+    names an algorithm, also check that both give equal results, bit for bit if `exact`. `how` has further arguments of
+    `Checked`. Raise `UserError` for an unknown name or a wrong value.
     """
     # Wrong arguments are an error of the caller, not a finding.
     canonical(name, dict(params), Scenario("digits", "logreg", LEVEL), Settings(), 0)
@@ -97,8 +97,8 @@ def checks(
 
 
 def check_algorithm(name: str, params: Mapping[str, Any] | None = None, **how: Any) -> None:
-    """Raise `WrongError` with every fault of an algorithm, which is given by its name or as `FILE.py:Class`. `how` has further
-    arguments of `checks`, such as `reduces_to="fedavg"`, `models=("logreg",)`, `settings` or `level`.
+    """Check an algorithm, and raise `WrongError` with all faults if it has any. The `name` may be `FILE.py:Class`. `how` has
+    further arguments of `checks`, such as `reduces_to="fedavg"`, `models=("logreg",)`, `settings` or `level`.
     """
     faults = []
     for finding in checks(name, params or {}, **how):
@@ -122,7 +122,7 @@ class Checked:
     dataset: str = "digits"
 
     def begun(self, name: str | None = None, seed: int = 1, **more: Any) -> Simulation:
-        """Return a simulation at round 0 of the checked algorithm, or of `name` with the hyperparameters that both have. `more` sets settings."""
+        """Return a simulation of the algorithm `name` (default: the checked one) before round 1. `more` replaces settings."""
         ranges, refused = algorithms.resolve(name or self.name).ranges(), self.cls.unsupported
         params = {key: value for key, value in self.params.items() if key in ranges}
         kept = {k: v for k, v in self.settings.items() if not {k, f"{k}={v}"} & refused.keys()}
@@ -140,11 +140,11 @@ class Checked:
 
     @cached_property
     def done(self) -> Simulation:
-        """Return a finished simulation of the algorithm in its default execution."""
+        """Return a finished simulation of the algorithm in the default execution mode."""
         return finish(self.begun())
 
     def declares(self) -> str:
-        """Check that defaults are in range, and that conditions and unsupported settings use known names. Return the hyperparameters."""
+        """Check the declared defaults, conditions and unsupported settings. Return the names of the hyperparameters."""
         default, ranges = self.cls(), self.cls.ranges()
         for key, spec in ranges.items():
             value, when = getattr(default, key), spec.when or {}
@@ -158,7 +158,7 @@ class Checked:
         return ", ".join(ranges)
 
     def runs(self) -> str:
-        """Check that the algorithm trains to the end, with finite losses and a state that keeps its keys. Return its scores."""
+        """Check that training ends with finite losses, and that the state keeps its keys. Return the first and the last test score."""
         trained = self.done.fed.counters["sample_gradients"] > 0
         demand(trained, "nobody trained in any round: call fed.train")
         demand(not self.done.diverged, "diverged: a loss is not finite; try --set lr=...")
@@ -169,7 +169,7 @@ class Checked:
         return f"{first:.3f} to {last:.3f}, d = {self.done.fed.d:,}"
 
     def executions(self) -> str:
-        """Check that all ways to compute the clients give equal weights up to rounding, and equal counters. Return their names."""
+        """Check that the model's execution modes give equal counters, and weights equal up to rounding. Return the names of the modes."""
         runs: dict[str, Simulation] = {}
         for execution in EXECUTIONS:
             with suppress(UserError):  # not every model has every execution
@@ -186,7 +186,7 @@ class Checked:
         return ", ".join([*runs, "sequential"])
 
     def repeats(self) -> str:
-        """Check that a second run with the same seed, and runs continued from a checkpoint, are equal bit for bit."""
+        """Check that a second run with the same seed, and runs continued from a checkpoint, equal the first run bit for bit."""
         rule = "a second run differs: draw random numbers by fed.uniform, and keep nothing on the class"
         demand(same(finish(self.begun()), self.done), rule)
         rule = "a run that goes on from a checkpoint differs: all that survives a round must be in the state"
@@ -203,7 +203,7 @@ class Checked:
         return "to the bit"
 
     def sent(self) -> str:
-        """Check that bytes are counted if the model changes. Return the bytes per round in units of K d (K clients, d weights)."""
+        """Check that bytes are counted if the model changes. Return how many models a selected client receives and sends per round."""
         fed, change = self.done.fed, _difference(self.done, self.begun())
         up, down, peer = itemgetter(*BYTES)(fed.counters)
         way = "up" if down else "down" if up else "down or up"
@@ -216,7 +216,7 @@ class Checked:
         return f"{down / model:.3g} K d down, {up / model:.3g} K d up{peers}"
 
     def equals(self, other: str, exact: bool = False) -> str:
-        """Check that metrics (except bytes) and final weights equal those of `other`, up to rounding or, if `exact`, bit for bit."""
+        """Check that the algorithm `other` has equal metrics (except bytes) and weights: bit for bit if `exact`, else up to rounding."""
         theirs, most = finish(self.begun(other)), 0.0 if exact else TOLERANCE
         difference = _difference(self.done, theirs)
         words = f"weights end {difference:.1e} apart, relative to the largest"
@@ -234,7 +234,7 @@ class Checked:
 
 
 def _difference(a: Simulation, b: Simulation) -> float:
-    """Return the largest difference of two runs' model weights, divided by the largest weight of `b`; infinity if shapes differ."""
+    """Return the largest difference between two runs' model weights, relative to the largest of `b`. Return infinity if shapes differ."""
     weights = []
     for run in (a, b):
         model = next(iter(run.scored().values()))
@@ -246,14 +246,14 @@ def _difference(a: Simulation, b: Simulation) -> float:
 
 
 def finish(run: Simulation) -> Simulation:
-    """Run all remaining rounds of a run, and return it."""
+    """Run the remaining rounds of a simulation, and return the simulation."""
     for _ in run.evaluations():
         pass
     return run
 
 
 def numbers(run: Simulation) -> dict[str, Tensor]:
-    """Return all tensors of a run's state on the CPU, by name. A per-client table becomes a tensor with a row for every client."""
+    """Return all tensors of a run's state, moved to the CPU, by name. Per-client values become a tensor with a row for each client."""
     tensors, everyone = {}, torch.arange(run.fed.n)
     for name, value in run.state.items():
         tensors[name] = (value[everyone] if isinstance(value, ClientRows) else value).cpu()
@@ -269,7 +269,7 @@ def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
 
 
 def same(a: Simulation, b: Simulation) -> bool:
-    """Return whether two runs have equal histories, apart from times, and equal states, bit for bit."""
+    """Return whether two runs agree bit for bit in their states, and in their histories without wall-clock times."""
     left, right = numbers(a), numbers(b)
     alike = timeless(a.history) == timeless(b.history) and left.keys() == right.keys()
     return alike and all(torch.equal(value, right[name]) for name, value in left.items())

@@ -32,12 +32,12 @@ class FedDC(FedDyn):
     }
 
     def init(self, fed: Federation) -> State:
-        """Return FedDyn's state, and the gradient estimates `g` (d,) of the server and `g_k` (n, d) of clients, all 0."""
+        """Return FedDyn's initial state, with gradient estimates of 0: `g` (d,) of the server, and `g_k` (n, d) of the clients."""
         state = super().init(fed)
         return {**state, "g": torch.zeros_like(state["w"]), "g_k": fed.client_rows()}
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """Return the tensors of FedDyn's local steps, and the `correction` g / om_k - g_k (k, d) of their directions."""
+        """Return the tensors that local steps need. FedDC adds `correction` = g / om_k - g_k (k, d) to FedDyn's tensors."""
         share = state["g"] / fed.relative_size(ids).unsqueeze(1)
         return {**super().rows(state, ids, fed), "correction": share - state["g_k"][ids]}
 
@@ -47,7 +47,7 @@ class FedDC(FedDyn):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return FedDyn's new state with updated gradient estimates g and g_k."""
+        """Return the state after FedDyn's aggregation, with new gradient estimates `g` and `g_k`."""
         om, steps = fed.relative_size(ids).unsqueeze(1), fed.steps(ids).unsqueeze(1)
         # As in SCAFFOLD, the displacement gives the mean gradient of the local steps.
         moved = self.displacement(state, start, local) / (self.lr * steps)

@@ -59,6 +59,6 @@ class FOLB(FedProx):
 def inexactness(
     proximal: FedProx, ids: Tensor, start: Tensor, local: Tensor, g: Tensor, fed: Federation
 ) -> Tensor:
-    """Return gamma_k (k,), how inexactly devices solved their problems, from `start`, `local` and start gradients g, all (k, d)."""
+    """Return how inexactly each device solved its problem: gamma_k (k,) of FOLB (18). `g` has the gradients at `start`."""
     residual = proximal.direction(local, fed.gradient(ids, local), start).norm(dim=1)
     return (residual / g.norm(dim=1)).nan_to_num(0.0, posinf=0.0).clamp(max=1.0)

@@ -36,13 +36,13 @@ class SAFL(FedAvg):
     clock: str = choice("rounds", ("rounds", "steps"), searched=False)
 
     def init(self, fed: Federation) -> State:
-        """Return the server's weights `w` (d,), and each client's own `z` (n, d)."""
+        """Return the state before round 1: the server's weights `w` (d,), and the clients' own weights `z` (n, d)."""
         state = super().init(fed)
         # In ASTW-SAFL the next base class is ASTW, whose state has `z` already.
         return state if "z" in state else {**state, "z": fed.client_rows(fed.initial)}
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """Return start weights (k, d), which mix the server's and the clients' own by (6), (7), except in round 1."""
+        """Return the clients' start weights (k, d). From round 2 on, mix a client's own weights with the server's by SAFL (6), (7)."""
         z = state["z"][ids]
         if fed.round == 1:
             return z
@@ -56,7 +56,7 @@ class SAFL(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return the state with the mean (3) as the server's model, and the trained weights as the clients' own models."""
+        """Return the new state. The mean (3) becomes the server's model, and the trained weights become the clients' own models."""
         state["z"].write(ids, local)
         return super().aggregate(state, ids, start, local, fed)
 
@@ -65,6 +65,6 @@ class SAFL(FedAvg):
         return weights
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        """Return the server's z_bar, and `devices`, the weighted mean of all devices' last trained weights."""
+        """Return the server's model, and as `devices` the weighted mean of all devices' last trained models."""
         devices = state["z"].mean(fed.weights(fed.everyone))
         return {**super().scored(state, fed), "devices": devices}

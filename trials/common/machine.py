@@ -10,7 +10,7 @@ OWN = Path("/proc/self/cgroup")  # the file that names this process's group
 
 
 def usable_cpus() -> int:
-    """Return how many processors this process may use: the least limit by affinity, control groups and SLURM; at least 1."""
+    """Return how many processors this process may use, at least 1. The lowest limit of affinity, control groups and SLURM counts."""
     linux = hasattr(os, "sched_getaffinity")
     limits: list[float] = [len(os.sched_getaffinity(0)) if linux else os.cpu_count() or 1]
     for text in _limits("cpu.max"):
@@ -23,13 +23,13 @@ def usable_cpus() -> int:
 
 
 def machine_memory() -> int:
-    """Return the memory in bytes that this process may use: the machine's, or the smallest limit of its control groups."""
+    """Return how many bytes of memory this process may use. Control groups may allow less memory than the machine has."""
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([installed, *(int(text) for text in _limits("memory.max") if text.isdigit())])
 
 
 def _limits(name: str) -> Iterator[str]:
-    """Yield the content of a file in this process's control group and in each parent group that has the file."""
+    """Yield the contents of each file `name` in this process's control group and in the parents of this group."""
     group = GROUPS
     with suppress(OSError):
         group /= OWN.read_text().strip().rpartition("::/")[2]

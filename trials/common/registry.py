@@ -45,7 +45,7 @@ class Registry(dict[str, type[T]]):
         self.kind, self.group, self.base, self.needs, self._check = kind, group, base, needs, check
 
     def known(self) -> dict[str, type[T]]:
-        """Return all usable classes by name: the project's own and those of installed packages."""
+        """Return all usable classes of the project and of installed packages, by name."""
         classes: dict[str, type[T]] = {}
         for point in self._points():
             cls = self._installed(point)
@@ -54,12 +54,12 @@ class Registry(dict[str, type[T]]):
         return {**classes, **self}  # no package can replace a class of the project
 
     def broken(self) -> list[str]:
-        """Return an error text for each class of an installed package that cannot be loaded or breaks a rule."""
+        """Return an error message for each unusable class in the installed packages."""
         installed = map(self._installed, self._points())
         return [str(fault) for fault in installed if isinstance(fault, UserError)]
 
     def resolve(self, name: str, text: str = "") -> type[T]:
-        """Return the class with this name: built in, in a file, or of a plug-in. Raise `UserError`, which quotes `text`, if there is none."""
+        """Return the class `name` of the project, a file or a package. Raise `UserError`, quoting the user's `text`, if there is none."""
         if name in self:
             return self[name]
         if name.endswith(".py"):
@@ -78,8 +78,8 @@ class Registry(dict[str, type[T]]):
         raise unknown(self.kind, text or name, self.known())
 
     def read(self, text: str) -> tuple[str, T]:
-        """Return a name's canonical spelling and the object that it stands for. Raise `UserError` for an unknown name, a wrong
-        argument, or a file path with a character that separates names, such as `+`.
+        """Return a name's canonical spelling, and the object that the name stands for. Raise `UserError` for an unknown
+        name, a wrong argument, or a file path that contains a separator of names, such as `+`.
         """
         bare, arguments = names.split(text)
         cls, name = self.resolve(bare, text), self.located(bare)
@@ -90,13 +90,13 @@ class Registry(dict[str, type[T]]):
         return names.spell(name, value), value
 
     def located(self, name: str) -> str:
-        """Return a name such as `FILE.py:Class` with an absolute path, and any other name as it is. No code runs."""
+        """Return a name such as `FILE.py:Class` with the file's absolute path, and any other name unchanged. The file is not run."""
         path, _, class_name = name.rpartition(":")
         file = path.endswith(".py")
         return f"{resolved(path, f'{self.kind} file')}:{class_name}" if file else name
 
     def defined(self, path: str) -> list[str]:
-        """Run a file, and return the names of the classes in it that derive from this registry's base class, in order."""
+        """Run a Python file, and return the names of the classes of the registry's kind that the file defines, in order."""
         module = plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)
         defined = []
         for value in vars(module).values():
@@ -109,7 +109,7 @@ class Registry(dict[str, type[T]]):
         return _points(self.group, tuple(sys.path))
 
     def _installed(self, point: EntryPoint) -> type[T] | UserError:
-        """Return the class of an entry point, or the error that says why it cannot be used."""
+        """Return the class of a package's entry point, or a `UserError` that says why the class is unusable."""
         package = point.dist.name if point.dist else "a package"
         where = f"{self.kind} {point.name} of {package} ({point.value})"
         try:
@@ -118,7 +118,7 @@ class Registry(dict[str, type[T]]):
             return fault
 
     def _checked(self, cls: Any, where: str, name: str) -> type[T]:
-        """Return `cls` if it is a class of this kind; raise `UserError` with what it lacks. `where` is its file or package."""
+        """Return `cls` if it keeps the rules for this kind of class, else raise `UserError`. `where` names its file or package."""
         if not (isinstance(cls, type) and issubclass(cls, self.base)):
             rule = f"derives from {self.base.__module__}.{self.base.__name__}"
             raise UserError(f"{where} has no class {name!r} that {rule}, as every {self.kind} does")

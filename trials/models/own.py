@@ -27,7 +27,7 @@ TRIED = 4  # samples on which a module is tested: zeros and ones, valid as pixel
 
 
 def located(make: Make) -> str:
-    """Return the name, such as `mine.py:make`, of a function that builds a module; raise `UserError` if no file has it."""
+    """Return the name of a function that builds a module, such as `mine.py:make`. Raise `UserError` if no file defines the function."""
     place, name = inspect.getmodule(make), getattr(make, "__qualname__", "")
     file = getattr(place, "__file__", None)
     if not file or getattr(place, name, None) is not make or isinstance(make, nn.Module):
@@ -44,7 +44,7 @@ class OwnModel(Architecture):
 
     @classmethod
     def at(cls, text: str) -> OwnModel:
-        """Return the model that a user names, with the absolute path of its file. The user's code does not run."""
+        """Return the model that a user names, such as `mine.py:make`, with the file's absolute path. The file is not run."""
         bare, arguments = names.split(text)
         place, _, function = bare.rpartition(":")
         if place.endswith(".py"):
@@ -53,7 +53,7 @@ class OwnModel(Architecture):
         return cls(f"{place}:{function}" + (f"({arguments.strip()})" if arguments else ""))
 
     def function(self) -> Any:
-        """Return the function or class that builds the module; raise `UserError` if there is none."""
+        """Return the function or class that builds the module. Raise `UserError` if there is none."""
         bare, _ = names.split(self.name)
         if self.name.startswith(TORCHVISION):
             return partial(torchvision_network, bare.removeprefix(TORCHVISION))
@@ -64,7 +64,7 @@ class OwnModel(Architecture):
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """Return the keyword arguments in a name such as `make(width=32)`; raise `UserError` unless they are literals."""
+    """Return the keyword arguments in a name such as `make(width=32)`. Raise `UserError` unless all values are literals."""
     try:
         call = ast.parse(f"f({names.split(text)[1] or ''})", mode="eval").body
         if not isinstance(call, ast.Call) or call.args or not all(k.arg for k in call.keywords):
@@ -76,7 +76,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **more: Any) -> nn.Module:
-    """Return an untrained classifier of torchvision for images of `shape`; raise `UserError` if there is none."""
+    """Return an untrained classifier of torchvision for images of `shape`. Raise `UserError` if torchvision has no such classifier."""
     from trials.datasets.torchvision_import import torchvision
     from trials.models.torch_modules import ForImages
 
@@ -93,7 +93,7 @@ def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **more:
 
 
 def _built(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
-    """Return the module that `make` builds under a seed. Raise `UserError` for anything but a module with float32 parameters."""
+    """Return the module that `make` builds under a seed. Raise `UserError` unless this is a module with trainable float32 parameters."""
     call = partial(make, shape, classes, **_arguments(name))
     with seeded(seed >> 1), torch.device("cpu"):
         module = plugins.tried(f"model {name}({shape}, {classes})", call)
@@ -135,7 +135,7 @@ def _fitted(name: str, make: Make, shape: tuple[int, ...], classes: int, frozen:
 
 
 def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> list[Tensor]:
-    """Return a network's outputs and gradients under a fixed seed. `tensors` replace its module's weights by name."""
+    """Return a network's outputs and gradients on samples `x`, under a fixed seed. `tensors` replaces weights of the network by name."""
     trained = {name: tensors.get(name, p) for name, p in network.trained.items()}
     leaves = {name: p.detach().clone().requires_grad_() for name, p in trained.items()}
     statistics = {name: value.clone() for name, value in network.tracked.items()}
@@ -147,19 +147,19 @@ def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> lis
 
 
 def slopes(outputs: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return the gradients of a loss that needs no labels: the mean square of a sample's outputs, summed over samples."""
+    """Return the gradients in `parameters` of a loss without labels: each sample's mean squared output, summed over samples."""
     loss = outputs.double().square().mean(-1).sum()
     return torch.autograd.grad(loss, parameters, materialize_grads=True)
 
 
 def _by_sample(network: Network, x: Tensor, purpose: str) -> bool:
-    """Return whether a sample's outputs do not depend on the rest of its batch."""
+    """Return whether a sample's outputs are independent of the other samples in its batch."""
     outputs, part = numbers(network, x, purpose)[0], numbers(network, x[:2], purpose)[0]
     return close(part, outputs[:2])
 
 
 def _why_alone(network: Network, x: Tensor) -> str:
-    """Return why clients are computed one by one; "" if computing two clients at once gives the same numbers as one by one."""
+    """Return why clients must be computed one by one, or "" if clients computed together get the same numbers."""
     if network.draws:
         return "it draws random numbers in training, such as dropout's"
     if not _by_sample(network, x, GRADIENT):
@@ -177,8 +177,8 @@ def _why_alone(network: Network, x: Tensor) -> str:
 
 
 def check_module(network: Network, x: Tensor, where: str = "") -> None:
-    """Raise `UserError` if a module's outputs depend on more than weights, samples and PyTorch's random numbers, or if the
-    `network` gives other outputs or gradients than PyTorch itself, in training or evaluation mode.
+    """Raise `UserError` if a user's module breaks a rule. Its outputs may depend only on weights, samples and PyTorch's
+    random numbers. The module's `network` must give the same outputs and gradients as PyTorch itself.
     """
 
     def demand(holds: bool, problem: str) -> None:
@@ -213,7 +213,7 @@ def check_module(network: Network, x: Tensor, where: str = "") -> None:
 
 
 def pytorchs(module: nn.Module, x: Tensor, training: bool, frozen: bool) -> list[Tensor]:
-    """Return outputs and gradients of a module as PyTorch itself computes them."""
+    """Return a module's outputs and gradients as PyTorch computes them. If `frozen`, BatchNorm uses its running statistics."""
     module.train(training)
     for child in module.modules():
         if frozen and isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
@@ -229,6 +229,6 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 
 def close(a: Tensor, b: Tensor) -> bool:
-    """Return whether two results are equal up to rounding in single precision."""
+    """Return whether two tensors are equal up to rounding in single precision."""
     near: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-5, "equal_nan": True}
     return a.shape == b.shape and torch.allclose(a.double(), b.double(), **near)

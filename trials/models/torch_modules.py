@@ -19,13 +19,13 @@ class BatchedLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-        """Return outputs (k, b, o) of inputs x (k, b, i), weights w (k, o, i) and biases b (k, o)."""
+        """Return outputs (k, b, o) of k linear layers for inputs x (k, b, i). The weights w are (k, o, i), the biases (k, o)."""
         ctx.save_for_backward(x, w)
         return torch.baddbmm(b.unsqueeze(1), x, w.transpose(1, 2))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
-        """Return dF/dx = z w, dF/dw = z' x, dF/db = sum_b z for z = dF/d(outputs)."""
+        """Return a loss's gradients in x, w and the biases: z w, z' x, and z summed over samples. z is the gradient in the outputs."""
         (z,), (x, w) = gradients, ctx.saved_tensors
         into_x = torch.bmm(z, w) if ctx.needs_input_grad[0] else None
         return into_x, torch.bmm(z.transpose(1, 2), x), z.sum(1)
@@ -35,7 +35,7 @@ class ClientLinear(nn.Linear):
     """A `torch.nn.Linear` that also takes the weights (k, o, i) and samples (k, b, i) of k clients."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return outputs (b, o) of x (b, i), or (k, b, o) of k clients' x (k, b, i)."""
+        """Return outputs (b, o) for samples x (b, i). For k clients, x is (k, b, i) and the outputs are (k, b, o)."""
         w, b = self.weight, self.bias
         if w.dim() == 2:
             return F.linear(x, w, b)
@@ -65,13 +65,13 @@ class StackedLSTM(nn.Module):
         self.out = nn.Linear(units, classes)
 
     def check(self, ids: Any) -> None:
-        """Raise `UserError` unless all token ids (an array) are in the vocabulary."""
+        """Raise `UserError` if an id in an array of token ids is outside the vocabulary."""
         size, low, high = self.embedding.num_embeddings, int(ids.min()), int(ids.max())
         if low < 0 or high >= size:
             raise UserError(f"token ids must be 0..{size - 1}, but there are {low} to {high}")
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits (b, C) of token ids x (b, t). The ids are not checked here, since a check would wait for the GPU."""
+        """Return logits (b, C) for token ids x (b, t). The ids are not checked, since this would wait for the GPU: see `check`."""
         h = self.embedding(x.long())
         for layer in (self.lstm1, self.lstm2):
             w, b, inputs = layer.weight, layer.bias, h.shape[-1]
@@ -99,7 +99,7 @@ class ForImages(nn.Module):
         raise UserError(f"model torchvision:{name} takes no images of {shape}")
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits (b, C) of images x (b, 1 or 3, h, w)."""
+        """Return logits (b, C) for images x (b, 1 or 3, h, w)."""
         x = x.expand(-1, 3, -1, -1)
         if self.side is not None:
             size = (self.side, self.side)
@@ -132,6 +132,6 @@ class TrainedModel(nn.Module):
                 owner.register_buffer(leaf, value.clone())
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return outputs (b, C) of samples x (b, *shape), which are converted to the weights' dtype."""
+        """Return outputs (b, C) for samples x (b, *shape). The samples are first converted to the weights' dtype."""
         tensors = dict(self.named_parameters()) | dict(self.named_buffers())
         return self.fitted.outputs(tensors, x.to(self.dtype))

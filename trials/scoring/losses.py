@@ -9,13 +9,13 @@ Loss = Callable[[Tensor, Tensor], Tensor]  # logits (..., C) and labels (...) ->
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    """Return the cross-entropy -ln p_y of each sample, (...), where p = softmax(logits)."""
+    """Return each sample's cross-entropy -ln p_y, where p = softmax(logits). Logits (..., C) give losses (...)."""
     flat = F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="none")
     return flat.view(y.shape)
 
 
 def two_sided(logits: Tensor, y: Tensor) -> Tensor:
-    """Return -ln p_y - sum_{c != y} ln(1 - p_c) of each sample, (...), where p = softmax(logits): SAFL, equation (27)."""
+    """Return each sample's loss -ln p_y - sum_{c != y} ln(1 - p_c), where p = softmax(logits): SAFL, equation (27)."""
     # For the most probable class 1 - p_c could round to 0, so it is computed as the sum of the others' p.
     classes = logits.shape[-1]
     top = F.one_hot(logits.argmax(-1), classes).bool()
@@ -27,12 +27,12 @@ def two_sided(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def squared_error(outputs: Tensor, y: Tensor) -> Tensor:
-    """Return the squared error (z - y)^2 of each sample, (...), for outputs z of shape (..., 1)."""
+    """Return each sample's squared error (z - y)^2. Outputs z (..., 1) give losses (...)."""
     return (outputs[..., 0] - y) ** 2
 
 
 def half_squared_error(outputs: Tensor, y: Tensor) -> Tensor:
-    """Return half the squared error, (z - y)^2 / 2, of each sample, (...), whose gradient in the output z is z - y."""
+    """Return half of each sample's squared error (z - y)^2. The gradient in the output z is then z - y."""
     return squared_error(outputs, y) / 2
 
 
@@ -46,7 +46,7 @@ OF_METRIC = {
 
 
 def resolve(name: str | None, metric: str) -> Loss:
-    """Return a loss by name, or for None the default of a task ranked by `metric`; raise `UserError` for another task's loss."""
+    """Return a task's loss by name (None: the default). `metric` is the task's ranked metric. Raise `UserError` for another task's loss."""
     losses = OF_METRIC[metric]
     if name is not None and name not in losses:
         rule = f"{' or '.join(losses)} are"
