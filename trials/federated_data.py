@@ -140,7 +140,7 @@ class FederatedData:
 
     @cached_property
     def client_vals(self) -> ClientTests | None:
-        """Return the validation samples of each client, or None. The rules are those of `client_tests`."""
+        """Return the validation samples of each client, chosen and weighted as `client_tests` does for test samples."""
         return self._mixtures(self.val)
 
     @cached_property

@@ -84,7 +84,7 @@ def audit(
     seeds: Sequence[float],
     sign: int,
 ) -> Audit:
-    """Return the facts of one search, without findings. `tried` has a row per trial, with columns number, status and
+    """Return the measurements of one search, from which an audit's findings are derived. `tried` has a row per trial, with columns number, status and
     val_score. `winner` is the best trial's number, `params` its hyperparameters, and `seeds` its validation scores in final
     runs. `ranges` are the searched ranges. `sign` is -1 if less is better, else 1.
     """

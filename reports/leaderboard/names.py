@@ -58,7 +58,7 @@ def as_shown(value: T, board: "Leaderboard") -> T:
 
 
 def renamed(value: T, names: Mapping[str, str], named: bool = True) -> T:
-    """Rename methods, data sets and models in nested data by the mapping `names`. If `value` itself is a text, rename it only if `named`."""
+    """Rename methods, data sets and models in nested data by the mapping `names`. If `value` is a plain string, rename it only if `named`."""
     new: Any = value
     if isinstance(value, str):
         new = names.get(value, value) if named else value

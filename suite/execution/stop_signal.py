@@ -60,7 +60,7 @@ class Control:
             self.ending = ending
 
     def halt(self, fault: str) -> None:
-        """Set the ending `halted`. The first `fault` is kept as the reason."""
+        """End the sweep as halted by a fault. If there are several, the first `fault` is reported."""
         self.fault = self.fault or fault
         self.ending = "halted"
 

@@ -24,7 +24,7 @@ Address = tuple[str, ...]
 
 
 def read_documents(folder: Path) -> dict[str, Reproduction]:
-    """Read a folder's documents of `suite reproduce --output`, by file name. Raise `UserError` if there are none or one is
+    """Read the documents that `suite reproduce --output` wrote in a folder, by file name. Raise `UserError` if there are none or one is
     damaged.
     """
     documents = {}

@@ -68,7 +68,7 @@ class Entry:
         return ignored and self.settings.metric != "personal"
 
     def reference(self, params: Mapping[str, Any] | None = None) -> bool:
-        """Return whether a configuration (None: the default) is unranked: a reference, or outside its paper's assumptions."""
+        """Return whether a configuration (None: the default) is unranked, as a reference method or outside its paper's assumptions."""
         unranked = self._cls.reference and self._cls.ranked_under != self.settings.metric
         return unranked or bool(self.outside(params))
 

@@ -208,7 +208,7 @@ class Store:
                 say(f"run {run_id} stays in {self.uri}, which refuses to delete it: {error.reason}")
 
     def sweeps(self, name: str | None = None) -> list[Record]:
-        """Return the MLflow runs of all sweeps with a table, or of all sweeps with this name, oldest first. For a run in
+        """Return the MLflow runs of all sweeps that uploaded a table, or of all sweeps with this name, oldest first. For a run in
         another format, raise `FormatError` if `name` is given, else print a message and skip the run.
         """
         readable = []

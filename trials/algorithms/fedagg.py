@@ -51,7 +51,7 @@ class FedAgg(FedAvg):
     eta_max: float = real(10.0, low=1.0, high=100.0, log=True, searched=False, above=0)
 
     def round(self, state: State, fed: Federation) -> State:
-        """Train at eta_0, then `sweeps` times at step sizes from the previous pass, and return the new state."""
+        """Run a round and return the new state. Clients train at eta_0, then `sweeps` times more at step sizes computed from their last training."""
         ids = fed.select()
         start = self.start(state, ids, fed)
         path = fed.trajectory(ids, start, self.lr, self.direction, start=start)

@@ -69,7 +69,7 @@ class Published:
         return next((path for path in self.places(root) if path.exists()), None)
 
     def read(self, root: Path) -> bytes:
-        """Return the file's unpacked content. A folder must have one file only."""
+        """Return the unpacked content. A folder or archive must hold exactly one file."""
         ((_, content),) = self.members(root)
         return content
 

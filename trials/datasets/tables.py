@@ -230,7 +230,7 @@ def _features(
 
 
 def _number_problem(column: str, x: Array, test: Array) -> str:
-    """Return why numbers `x` (N,) are a doubtful feature, for example row numbers; "" without doubt."""
+    """Return why the numbers `x` (N,) of a column may be no feature, for example row numbers. Return "" if they look like one."""
     if (np.abs(x) > LARGEST).any() or np.isnan(x[~test]).all():
         return "holds an infinite number, or none in the training rows"
     x = x[~np.isnan(x)]

@@ -200,7 +200,7 @@ class Federation:
     # Selection
 
     def select(self, stream: str = "select") -> Tensor:
-        """Return the ids (K,) of this round's clients, ascending and equal for all algorithms. Each `stream` gives other ids.
+        """Return the ids (K,) of this round's clients, ascending and equal for all algorithms. Draws of different `stream` are independent.
 
         If `selection` is `without_replacement`, these are the K clients with the smallest of n uniform numbers. `independent`
         selects each client whose number is below `participation`, and at least one. `with_replacement` makes K draws, so that
@@ -359,7 +359,7 @@ class Federation:
         return torch.cat([start.unsqueeze(1), path], 1)
 
     def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
-        """Return weights (d,) trained from `start` (d,) on all clients' pooled data, with as many samples as clients `ids` use."""
+        """Train one model from `start` (d,) on all clients' pooled data, for as many samples as the clients `ids` would train on."""
         unique, pool, pooled_id = np.unique(ids), self.data.pooled, np.array([0])
         size, m = self.settings.batch_size, len(pool.train)
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)

@@ -294,7 +294,7 @@ class Solver:
         self.chunk = 1 if self.sequential else chunk
 
     def once(self, make: Callable[..., Any], *arguments: Any) -> Any:
-        """Return `make(*arguments)`. Nobody may change the result, since the runs of a pack may share it."""
+        """Return `make(*arguments)`, which the runs of a pack compute once and share. Callers must not change the result."""
         return make(*arguments)
 
     def call(self, method: Method, *rows: Any, width: int, shared: tuple[Any, ...] = ()) -> Answer:

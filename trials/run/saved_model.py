@@ -88,7 +88,7 @@ class SavedModel:
         (folder / CARD).write_text(self.card.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def module(self, client: int | None = None) -> TrainedModel:
-        """Return the server's model, or the own model of `client`, as a torch module. Raise `UserError` if that model was not saved."""
+        """Return the server's model, or the personal model of `client`, as a torch module. Raise `UserError` if that model was not saved."""
         from trials.models.torch_modules import TrainedModel  # imports torch
 
         clients, tensors, what = self.clients or {}, self.server, "server model"

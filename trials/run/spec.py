@@ -145,7 +145,7 @@ def away(cls: type[Algorithm], settings: Settings, level: str) -> str:
 
 
 def outside(cls: type[Algorithm], settings: Settings) -> str:
-    """Return a text on the settings that differ from the paper's assumptions (`Algorithm.requires`); "" if there are none."""
+    """Return a message that lists the settings outside the paper's assumptions (`Algorithm.requires`), or "" if there are none."""
     reasons = []
     for key, (assumed, reason) in cls.requires.items():
         if (value := getattr(settings, key)) != assumed:
