@@ -94,6 +94,7 @@ def interruptible(control: Control) -> Iterator[None]:
         if control.ending == INTERRUPTED:
             os.write(2, b"interrupted again: ending at once; the journal is kept\n")
             os._exit(130)
+        os.write(2, b"interrupted: ending in order; press Ctrl-C again to end at once\n")
         control.end(INTERRUPTED)
 
     before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
