@@ -52,7 +52,7 @@ def counts() -> dict[str, float]:
 
 
 AT_MOST = {
-    "docstrings without a verb": 4.3,
+    "docstrings without a verb": 1.5,
     "comprehensions": 44,
     "nested comprehensions": 0,
     "found": 1,
