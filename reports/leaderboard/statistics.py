@@ -156,8 +156,8 @@ def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _bootstrap(
     rows: Sequence[Sequence[Mapping[str, Sequence[float]]]], names: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the lower and upper ends of bootstrap intervals of the average ranks. Both are empty for fewer than 2 families
-    (`rows`). Each sample draws families, and each method's tunings in every scenario, with replacement. The seed is fixed.
+    """Return the lower and upper ends of bootstrap intervals of the average ranks. Both are empty for fewer than 2 families of
+    data sets (`rows`). A sample draws families with replacement, and each method's scores in a scenario. The seed is fixed.
     """
     if len(rows) < 2:
         return (), ()

@@ -44,7 +44,7 @@ class Measure(NamedTuple):
     text: Callable[[Row], str]
 
     def cell(self, row: Row) -> Cell:
-        """Return a row's cell in this column. The cell also holds the field's value if the value is a number."""
+        """Return a row's cell in this column, which keeps a number beside its text."""
         value = getattr(row, self.field)
         return Cell(self.text(row), value if isinstance(value, int | float) else None)
 

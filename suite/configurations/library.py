@@ -163,8 +163,8 @@ def best_of(configurations: TunedList) -> Tuned:
 def warm_start(
     entries: Sequence[Entry], configurations: Sequence[Tuned]
 ) -> dict[str, list[InitialConfiguration]]:
-    """Return a list with the nearest tuned configuration for each entry, by entry id. Without a configuration of the entry's
-    algorithm and task, the list is empty. The nearest configuration has the same data set if possible, then the same model,
+    """Return the nearest tuned configuration of each entry in a list of one, by entry id. The list is empty without a
+    configuration of the same algorithm and task. The nearest configuration has the same data set if possible, then the same model,
     then the same level. Hyperparameters without a value get the entry's defaults.
     """
     warm: dict[str, list[InitialConfiguration]] = {}

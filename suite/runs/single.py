@@ -208,7 +208,7 @@ class Replay(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Return whether the repeated run equals the recorded run in every bit. If rounding errors were allowed, return False."""
+        """Return whether the repeated run was compared bit by bit, and equals the recorded run."""
         return not (self.near or self.differences)
 
 

@@ -120,7 +120,7 @@ def _content(value: Any) -> Hashable:
 
 
 def _structure(value: Any) -> Hashable:
-    """Return a hashable key that is equal for joinable arguments. Arrays may differ in their first two lengths, but a second length of 1 must agree."""
+    """Return a hashable key that is equal for arguments that can be computed together. Arrays may differ in their numbers of rows and columns, except one column."""
     if is_dataclass(value):
         return tuple(_structure(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, torch.Tensor | np.ndarray):

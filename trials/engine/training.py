@@ -428,7 +428,7 @@ class Solver:
         return move
 
     def scored(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Answer:
-        """Return `score` (k,) of the weights w (k, d): their first metric in `scores`, averaged over a plan's samples by the plan's weights."""
+        """Return the first metric in `scores` of each model w (k, d), as `score` (k,): the mean over the planned samples, by their sample weights."""
         totals = w.new_zeros(len(w))
         for _, ids, steps in self._groups(plan):
             now, sums = w[ids], w.new_zeros(len(ids))
