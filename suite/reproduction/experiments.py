@@ -318,8 +318,8 @@ def _configured(
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
-    """Return the rows with `other`, the values of `--set`, in place of the suite's choices. Values that the paper states stay. A key
-    is KEY for all methods, or METHOD.KEY for one. Raise `UserError` if a key may not change, a value is impossible, or a
+    """Return the rows with the values of `--set` (`other`) where the paper leaves a value open. A key is KEY for all methods, or
+    METHOD.KEY for one. Raise `UserError` if a key may not change, a value is impossible, or a
     hyperparameter is left without a value.
     """
     columns = [(row, method, c) for row in rows for method, c in row.methods.items()]

@@ -88,7 +88,7 @@ class Simulation:
         return self.history[-1]
 
     def _evaluation(self) -> dict[str, float]:
-        """Return an evaluation for `history`. A score's name begins with its model's name, except for the model that ranks the run."""
+        """Score all models, and return the scores by name. Names begin with the model's name, except for the first model, which is ranked."""
         started, fed = time.perf_counter(), self.fed
         (_, ranked), *others = self.scored().items()
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
