@@ -64,10 +64,11 @@ def parse(text: str) -> DatasetFamily:
         return Given.at(path)
     if named(text):
         return Function.at(text)
-    families = DATASETS.known()
-    if names.split(text)[0] not in families:
+    bare = names.split(text)[0]
+    # Installed packages are asked, and imported, only for a name that is not built in.
+    if bare not in DATASETS and bare not in DATASETS.known():
         forms = [*(f"{scheme}:PATH" for scheme in PATHS), "FILE.py:function"]
-        raise unknown("dataset", text, [*families, *forms])
+        raise unknown("dataset", text, [*DATASETS.known(), *forms])
     return DATASETS.read(text)[1]
 
 
