@@ -140,7 +140,7 @@ class FederatedData:
 
     @cached_property
     def client_vals(self) -> ClientTests | None:
-        """Return the validation samples of each client, chosen and weighted as `client_tests` does for test samples."""
+        """Return the validation samples of each client, chosen and weighted as in `client_tests`; None if there are none."""
         return self._mixtures(self.val)
 
     @cached_property

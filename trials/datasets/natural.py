@@ -34,7 +34,7 @@ class NaturalData(DatasetFamily):
     features: ClassVar[bool] = False
     """Whether x holds features (N, p), which are standardised by the training samples."""
     samples: ClassVar[int] = 0
-    """The number of samples that the files must give; 0 where a checksum checks them, or where users make them."""
+    """The number of samples that the files must give; 0 if the number is not checked."""
 
     @abstractmethod
     def born(self, folder: Path) -> Born:

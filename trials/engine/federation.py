@@ -164,7 +164,7 @@ class Federation:
 
     @property
     def count(self) -> int:
-        """Return the number of clients that each round selects. It is participation times n, rounded, and at least 1."""
+        """Return how many clients a round selects (on average if `selection` is independent): participation times n, rounded, at least 1."""
         return budget.selected(self.settings, self.n)
 
     @property

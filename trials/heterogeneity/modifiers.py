@@ -37,7 +37,7 @@ class Modifier:
         return partition
 
     def unseen(self, clients: int, rng: Rng) -> Array:
-        """Return the ids of clients among 0 to `clients` - 1 that do not train, ascending. Their samples only test the model."""
+        """Return the ids of clients among 0 to `clients` - 1 that do not train, ascending. The model is scored on their test data."""
         return np.empty(0, np.int64)
 
     def local_steps(

@@ -96,12 +96,12 @@ class TrialSpec(BaseModel):
 
     @property
     def dataset_key(self) -> str:
-        """Return a key that two specifications share if they have the same samples and the same test samples."""
+        """Return a key that two specifications share only if they have the same samples and the same test samples."""
         return f"{self.dataset}|{self.settings.data_seed}|{self.settings.clients}"
 
     @property
     def data_key(self) -> str:
-        """Return a key that two specifications share if each client has the same samples in both."""
+        """Return a key that two specifications share only if each client has the same samples in both."""
         level = heterogeneity.parse(self.heterogeneity).dealing
         s = self.settings
         return f"{self.dataset_key}|{level}|{s.val_fraction}|{s.partition_seed}"

@@ -96,7 +96,7 @@ def score(history: History, metric: str, lost: bool = False) -> float:
 
 
 def untrained(history: History, metric: str) -> float:
-    """Return the untrained model's value of a metric, from round 0. If the value is not finite, return the task's worst value."""
+    """Return the untrained model's value of a metric, from round 0. If the value is missing or not finite, return the task's worst value."""
     first = next((e[metric] for e in history if e["round"] == 0 and metric in e), math.nan)
     worst = CLASSIFICATION.worst if direction(metric) == "maximize" else REGRESSION.worst
     return first if math.isfinite(first) else worst
