@@ -346,7 +346,7 @@ A board is a simulated leaderboard of one scenario, with 3 to 10 *units* (tuning
 of a board are known: methods are equal, half of them are {margin:.0f} points behind, they differ by millionths, or one is far ahead.
 A figure is the percentage of {boards:,} boards that make any false claim. It is the largest of such percentages over these four cases
 and over {methods} methods.
-The standard error of a figure is at most {error:.2f} points.
+The standard error is {error:.2f} points at 5 %.
 
 A [leaderboard](../leaderboards.md#compare-methods-in-a-scenario) makes claims on *methods* whose searches fail as often as those that
 ran, or on the *configurations* that ran. Claims on methods in general would be false on up to {strict:.1f} % of boards, since a few
@@ -354,7 +354,7 @@ searches may miss rare failures, which cost {failure:.0f} points each in the sim
 
 """
 POWER = """
-With {units} units, {power} % of boards show that a method {behind:.0f} points behind is worse, if all scores are normal with one spread.
+With {units} units, at least {power} % of boards show that a method {behind:.0f} points behind is worse, if all scores are normal with one spread.
 """
 FRIEDMAN = """
 ## Tests over data sets

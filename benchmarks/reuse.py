@@ -88,7 +88,7 @@ CNN = {"rounds": 12, "clients": 20, "participation": 0.2, "batch_size": 20, "eva
 
 @dataclass(frozen=True)
 class Place:
-    """A scenario with its settings, which are short runs."""
+    """A scenario with its settings, which make runs short."""
 
     dataset: str
     model: str

@@ -196,7 +196,7 @@ def load_model(
     path: str | Path, client: int | None = None, *, model: str | Callable[..., Any] | None = None
 ) -> TrainedModel:
     """Return a saved model as a `torch.nn.Module`: the server's model, or the personal model of `client`. The module maps
-    samples (b, *shape) to logits (b, C). If the model is your own, pass the function that builds it as `model`.
+    samples (b, *shape) to logits (b, C). No code in the folder runs: pass the function that builds your own model as `model`.
     """
     from trials.run.saved_model import read
 

@@ -357,8 +357,8 @@ def compare(
     by: float = 0.0,
 ) -> tuple[Verdict, Measured]:
     """Judge a claim such as `left - times * right < by`, and return the verdict and the mean difference. Runs are paired by
-    seed, and `relation` is the claim's sign. If only one side diverged, in all of at least two runs, that side is the worse
-    one.
+    seed, and `relation` is the claim's sign. If only one side diverged, in all of at least two pairs, that side is the
+    worse one. If both diverged in all pairs, the claim fails. Other divergence is too noisy to judge.
     """
     lost, gaps, subtracted = list[tuple[bool, bool]](), dict[int, float](), list[float]()
     for seed in filter(right.__contains__, left):

@@ -150,7 +150,7 @@ def _alone(rows: Sequence[Row]) -> tuple[str, str]:
 
 def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
     """Return the headline of a leaderboard with several scenarios, and a sentence with the highest mean in each of the first
-    three. The headline names the methods that are the best in the most scenarios. It names no method if a comparison over
+    three. The headline names the methods shown to be the best in the most scenarios. It names no method if a comparison over
     families of data sets shows no difference between methods.
     """
     wins = Counter[str]()

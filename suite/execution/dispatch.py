@@ -52,7 +52,7 @@ class TrialSource(Protocol):
 
     @property
     def code(self) -> Collection[str]:
-        """Return the names of the trials' algorithms, data sets and models. Some of them may name third-party code."""
+        """Return the names of the trials' algorithms, data sets, models and levels that may load third-party code."""
 
 
 @dataclass

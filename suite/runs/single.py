@@ -40,7 +40,7 @@ EXPERIMENT = "runs"
 UNEQUAL = {"round_seconds", "evaluation_seconds", *DERIVED}
 """Metrics that replays do not compare: times, and metrics derived from others."""
 ROUNDING = {"float64": 1e-6, "float32": 1e-2, "tf32": 5e-2, "bf16": 5e-2}
-"""The allowed difference of a metric between devices, by precision. It is large, since rounding errors grow in training."""
+"""The allowed difference of a metric between devices, by precision, relative to the metric, or to 1 if the metric is smaller."""
 
 
 @dataclass(frozen=True)
