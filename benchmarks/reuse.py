@@ -381,7 +381,12 @@ def main() -> None:
     if args.output:
         pairs = frame.groupby(["arm", "place"]).gap.mean().round(2).unstack(0)
         scores = frame[frame.arm == REFERENCE].groupby("place").test.mean().round(1).to_dict()
-        document = {"against": REFERENCE, "scores": scores, "arms": rows, "pairs": pairs.T.to_dict()}
+        document = {
+            "against": REFERENCE,
+            "scores": scores,
+            "arms": rows,
+            "pairs": pairs.T.to_dict(),
+        }
         text = json.dumps(document, indent=1).replace("NaN", "null")
         args.output.write_text(text + "\n")
     if args.figure:
