@@ -159,3 +159,5 @@ def main() -> None:
             raise
         say(f"error: {message}")
         sys.exit(2)
+    finally:
+        gc.freeze()  # else the interpreter looks for garbage in all imported modules before it ends
