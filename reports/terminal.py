@@ -39,9 +39,9 @@ def fitted(
     styles: Iterable[str | None] = (),
     ends: Container[int] = (),
 ) -> tuple[RichTable, list[str]]:
-    """Return a table of at most `width` characters, and the heads of columns that do not fit. Columns are left out from the
-    last. The first `essential` columns stay if they fit with names broken over lines. `styles` has the rows' Rich styles, and
-    a rule follows each row whose index is in `ends`.
+    """Return a table of at most `width` characters, and the heads of columns that do not fit. The last columns are left
+    out first. If the first `essential` columns are still too wide, names in them are broken over lines before one is left out.
+    `styles` has the rows' Rich styles, and a rule follows each row whose index is in `ends`.
     """
     cells = zip(*rows, strict=True) if rows else [()] * len(columns)
     widths = _widths(list(map(_measured, columns, cells)), width, essential)

@@ -79,8 +79,8 @@ def show_table(
     essential: int | None = None,
     title: str | None = None,
 ) -> None:
-    """Print a table that fits the terminal, and list the columns that have no room. The last columns are left out first. The
-    first `essential` columns (default: all) stay if breaking names over lines makes them fit.
+    """Print a table that fits the terminal, and list the columns that were left out. The last columns are left out first. If the
+    first `essential` columns (default: all) are still too wide, names in them are broken over lines before one is left out.
     """
     from reports.terminal import fitted, left_out
 

@@ -83,7 +83,7 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def refuse_foreign(paths: Iterable[Path], *signs: str) -> None:
-    """Raise `UserError` if a file has content without any of the texts `signs`, which mark files that the suite wrote."""
+    """Raise `UserError` if a file has content but none of the texts `signs`. Files that the suite wrote have such a text."""
     for path in paths:
         with writing(path):
             content = path.read_bytes() if path.is_file() else b""
@@ -93,7 +93,7 @@ def refuse_foreign(paths: Iterable[Path], *signs: str) -> None:
 
 
 def write_files(files: Mapping[Path, bytes], *signs: str) -> None:
-    """Write each content to its path. Raise `UserError` if writing fails, or if a file there has content without any of `signs`."""
+    """Write each content to its path. Raise `UserError` if writing fails, or a file there has content but none of the texts `signs`."""
     refuse_foreign(files, *signs)
     for path, content in files.items():
         with writing(path):

@@ -111,7 +111,7 @@ ABOUT = (
 
 class JudgedEntry(BaseModel):
     """A printed number of a row, or a statement (`says`), with its verdict or the reason `why` it has none. If `again` is true,
-    the entry repeats one of another row with the same experiment but other settings, and is not counted.
+    another row with the same experiment but other settings has it, too, and only that one is counted.
     `chosen` has the settings that the paper leaves open; `note` says which runs of the row are missing.
     """
 
@@ -142,7 +142,7 @@ class PaperSummary(BaseModel):
 
     @property
     def counted(self) -> dict[str, list[JudgedEntry]]:
-        """Return the paper's entries, as lists under "numbers" and "statements". Entries that repeat one of another row are left out."""
+        """Return the paper's numbers and statements, by the keys "numbers" and "statements". Skip those that repeat another row's."""
         kinds: dict[str, list[JudgedEntry]] = {"numbers": [], "statements": []}
         for entry in self.entries:
             if not entry.again:
@@ -151,9 +151,7 @@ class PaperSummary(BaseModel):
 
 
 def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield (paper, number) for each number that a figure can show. Such a number has a published and a measured value. If it
-    has a target, all seeds reached the target.
-    """
+    """Yield (paper, number) for each number with a published and a measured value. If it has a target, all seeds reached it."""
     for paper in papers:
         for entry in paper.counted["numbers"]:
             number = entry.judged
@@ -202,7 +200,7 @@ def counts(papers: Sequence[PaperSummary]) -> Table:
 
 
 def _numbers(name: str, entries: Sequence[JudgedEntry]) -> Table:
-    """Return a table of published and measured numbers. It has a line per row and metric, and a column per method."""
+    """Return a table of published and measured numbers. A line is for one metric in one row of the paper's table; columns are methods."""
     methods = list(dict.fromkeys(entry.judged.method for entry in entries if entry.judged))
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for entry in entries:

@@ -84,7 +84,7 @@ def audit(
     seeds: Sequence[float],
     sign: int,
 ) -> Audit:
-    """Return the measurements of one search, from which an audit's findings are derived. `tried` has a row per trial, with columns number, status and
+    """Return the facts of one search, without findings. `tried` has a row per trial, with columns number, status and
     val_score. `winner` is the best trial's number, `params` its hyperparameters, and `seeds` its validation scores in final
     runs. `ranges` are the searched ranges. `sign` is -1 if less is better, else 1.
     """
@@ -146,7 +146,7 @@ def combined(searches: Sequence[Audit]) -> Audit:
 
 
 def findings(facts: Audit) -> tuple[Finding, ...]:
-    """Return the facts that may have cost the method some score. A late improvement counts only if it exceeds the noise."""
+    """Return the facts that may have cost the method score. A gain in the last tenth of trials is such a fact if it exceeds the noise."""
     costly = []
     for edge in facts.edges or ():
         if edge.wider is not None:

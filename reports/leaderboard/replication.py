@@ -131,7 +131,7 @@ def mean_of(scores: Scores) -> Mean:
 
 
 def sampled(scores: Scores) -> str:
-    """Return the factor whose levels form the sample. This is the first of split, partition and tuning with `RANDOM` levels, else "seed"."""
+    """Return the factor whose values count as independent draws: split, partition or tuning, the first with 3 values or more, else "seed"."""
     for factor, levels in zip(Draw._fields[:-1], zip(*scores, strict=True), strict=False):
         if len(set(levels)) >= RANDOM:
             return factor

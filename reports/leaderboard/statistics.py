@@ -58,10 +58,10 @@ class PairTest:
 @dataclass(frozen=True)
 class Across:
     """A comparison over families of data sets: the `algorithms`, best first, with their average `ranks` and the ends
-    `rank_low` and `rank_high` of bootstrap intervals (empty below 2 families).
+    `rank_low` and `rank_high` of bootstrap intervals (empty for a single family).
 
     `friedman` is the p-value of Friedman's statistic `chi2`. `iman_davenport` is the p-value of `f`, a less
-    conservative correction of `chi2`. All four are None below 3 algorithms or 8 families (`ENOUGH`).
+    conservative correction of `chi2`. All four are None for fewer than 3 algorithms or 8 families (`ENOUGH`).
     """
 
     algorithms: tuple[str, ...]
@@ -81,7 +81,7 @@ class Across:
 
 
 def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | None, float | None]:
-    """Return the ends of Student's interval of the mean: m -+ t_{n-1, (1+level)/2} s / sqrt(n). Return (None, None) below 2 values."""
+    """Return the ends of Student's interval of the mean: m -+ t_{n-1, (1+level)/2} s / sqrt(n). Both are None for fewer than 2 values."""
     if len(values) < 2:
         return None, None
     n, mean = len(values), fmean(values)
@@ -110,7 +110,7 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
     scores are better. Return None if fewer than two algorithms or no family remain.
 
     The tests need every algorithm in every family, with scores in all of the family's scenarios. So the algorithm or family
-    with the largest share of missing pairs is left out, until no pair of algorithm and family is missing.
+    with the largest share of missing pairs is left out, again and again, until no pair is missing.
     """
     complete: dict[str, set[str]] = {}
     everybody: set[str] = set()
@@ -206,8 +206,8 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
 
 
 def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
-    """Return rows and algorithms such that every row has every algorithm. Until then, the row or algorithm with the largest
-    share of missing pairs is dropped. `present` holds the algorithms of each row.
+    """Return the rows and algorithms that are kept, so that every kept row has every kept algorithm. The row or algorithm with
+    the largest share of missing pairs is dropped, again and again. `present` has the algorithms of each row.
     """
     names = sorted(set().union(*present.values()))
     holes = pd.DataFrame({row: ~np.isin(names, [*present[row]]) for row in present}, names)
@@ -227,8 +227,8 @@ def friedman_test(
     table: npt.NDArray[Any],
 ) -> tuple[float | None, float | None, float | None, float | None, str]:
     """Return Friedman's chi-squared and p-value, Iman and Davenport's F and p-value, and the verdict. `table` has scores
-    (families, algorithms). Below 3 algorithms or 8 families (`ENOUGH`) the numbers are None, and the verdict says how many
-    are needed.
+    (families, algorithms). With fewer than 3 algorithms or 8 families (`ENOUGH`) the numbers are None, and the verdict says
+    how many are needed.
     """
     n, k = table.shape
     if k < 3 or n < ENOUGH:

@@ -145,8 +145,8 @@ def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Tabl
 
 
 def _by_model(board: Leaderboard, group: Contest) -> list[str]:
-    """Compare the models by their best methods, over groups that differ from `group` only in the model. Return a list with
-    one sentence if `group` is the last of these groups and runs are compared at equal rounds, otherwise [].
+    """Return a sentence, in a list, that gives each model's best method and score. It covers groups of rows that differ from
+    `group` only in the model. The list is empty unless `group` is the last of several such groups, and `board.at` is "rounds".
     """
     best: dict[str, Row] = {}
     # Ranks are within a model, so rows of other models are found by replacing theirs.
@@ -289,9 +289,9 @@ def terminal(
     explain: bool = False,
     command: str = "suite leaderboard",
 ) -> Group:
-    """Return a leaderboard for a terminal of `width` characters. Each group has a table, with rows that may be the best in
-    bold, and a sentence on the best methods. Notes on how the rows were made follow, and then options of `command` that show
-    more. `explain` replaces these options by explanations of columns and settings.
+    """Return a leaderboard for a terminal of `width` characters. Rows that are ranked together share a table. Bold rows may be
+    the best, and a sentence below each table names the best methods. At the end are notes on how the rows were made, and
+    options of `command` that show more. `explain` shows explanations of columns and settings instead of these options.
     """
     board = as_shown(board, board)
     parts: list[Any] = []

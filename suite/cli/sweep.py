@@ -204,7 +204,7 @@ def stop(
     now: bool = typer.Option(False, "--now", help="End at once, as Ctrl-C does."),
     storage: Storage = RUNS,
 ) -> None:
-    """End a sweep in another process. `--resume` continues the sweep.
+    """End a sweep that another process runs. The same `suite sweep` command with --resume continues it.
 
     Running trials finish first, and no others start. With --now the sweep ends within seconds.
     """

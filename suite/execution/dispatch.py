@@ -30,7 +30,7 @@ DEATHS = 10
 PAUSE, LONGEST = 1.0, 30.0
 """Seconds before a trial whose process died begins again: the first pause, doubled with each death up to the longest."""
 AHEAD = 2
-"""The number of packs whose trials are requested ahead, so that similar trials can share a pack."""
+"""The number of packs whose trials are queued before a process needs them, so that similar trials can share a pack."""
 PATIENCE = 30.0
 """The seconds within which a process begins if the cluster has room for it."""
 
@@ -52,7 +52,7 @@ class TrialSource(Protocol):
 
     @property
     def code(self) -> Collection[str]:
-        """Return the names of the trials' algorithms, data sets, models and levels that may load third-party code."""
+        """Return the names that may stand for third-party code: those of the trials' algorithms, data sets, models and levels."""
 
 
 @dataclass
@@ -283,7 +283,7 @@ class Dispatch:
             Checkpoint(f"{self.plan.checkpoints}/{request.trial_id}.pt").delete()
 
     def look(self) -> None:
-        """Request trials ahead of need. If no trial has run on a shared cluster for `PATIENCE` seconds, report what the trials wait for."""
+        """Queue trials before processes need them. On a shared cluster, report what trials wait for if none ran for `PATIENCE` seconds."""
         if self._waiting:
             self._draw(AHEAD * self._waiting[0].size)
         handed_out = [self._trials[name] for pack in self.packs.values() for name in pack]

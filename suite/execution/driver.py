@@ -109,11 +109,11 @@ class PackStopper(DispatchClient, tune.Stopper):
     """Tune's stopper. It stops a trial that scores worse than others of its entry, and all trials when the run ends."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Return whether to stop a process because its only trial scores worse than the other trials of the same entry."""
+        """Return whether early stopping ends the only trial of a process. If so, Tune stops the process."""
         return any(self.dispatch.prunes(*report) for report in result[REPORTS].items())
 
     def stop_all(self) -> bool:
-        """Return whether to stop all processes, because the run ends now."""
+        """Return whether the run must end at once. If so, Tune stops all processes."""
         return self.dispatch.control.ends_now
 
 
@@ -121,7 +121,7 @@ class PackCallback(DispatchClient, tune.Callback):
     """Tune's callback, which tells the dispatcher when processes begin, report and end."""
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Make the dispatcher request further trials, and report what trials wait for if none has run for a long time."""
+        """Make the dispatcher queue further trials. If no trial has run for a long time, it reports what they wait for."""
         self.dispatch.look()
 
     def on_trial_start(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:

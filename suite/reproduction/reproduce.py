@@ -221,7 +221,7 @@ def _best_of(
 def _settings(
     methods: Mapping[str, Configured], best: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the methods' stated and chosen values, then the best searched ones. List a value once if all methods share it."""
+    """Return the values that the paper states or the suite chose, once if all methods share them. Add each method's best searched values."""
     settings = []
     for key in dict.fromkeys(chain.from_iterable(c.decisions for c in methods.values())):
         decisions = {m: c.decisions[key] for m, c in methods.items() if key in c.decisions}

@@ -24,9 +24,7 @@ Address = tuple[str, ...]
 
 
 def read_documents(folder: Path) -> dict[str, Reproduction]:
-    """Read the documents that `suite reproduce --output` wrote in a folder, by file name. Raise `UserError` if there are none or one is
-    damaged.
-    """
+    """Read the documents of `suite reproduce --output` in a folder, by file name. Raise `UserError` if there is none, or a damaged one."""
     documents = {}
     for path in sorted(folder.glob("*.json")):
         content = plain(path, "document").read_bytes()
@@ -73,8 +71,8 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
 def _entries(
     paper: Paper, table: str, row: str, judged: Mapping[Address, tuple[Judged, JudgedRow]]
 ) -> Iterator[JudgedEntry]:
-    """Yield a row's printed numbers and statements, with their verdicts. Leave out those that an equal experiment in another
-    row has, too, unless this row was judged with chosen settings.
+    """Yield a row's printed numbers and statements, with their verdicts. Skip those that another row with the same experiment
+    has, too, but keep them if they were judged here under settings chosen for this row.
     """
     content, at = paper.tables[table], paper.tables[table].rows[row]
     same, never = paper.same(at), paper.reason_not_run(table, row)

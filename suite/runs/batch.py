@@ -105,7 +105,7 @@ class Batch:
 
     @property
     def code(self) -> set[str]:
-        """Return the names of all algorithms, data sets, models and levels in the jobs that may load third-party code."""
+        """Return the names that may stand for third-party code: those of the jobs' algorithms, data sets, models and levels."""
         return set(chain.from_iterable(job.spec.code for job in self.jobs.values()))
 
     def spec(self, request: TrialRequest) -> TrialSpec:

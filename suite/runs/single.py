@@ -134,8 +134,8 @@ def execute(
     memory: float | None = None,
     halved: dict[str, int] | None = None,
 ) -> Finished:
-    """Run a specification to its end in this process. `memory` in bytes limits how many clients are computed at once.
-    To repeat a run that ran out of memory, pass `halved`, with the `round` from which at most `chunk` clients are computed at once.
+    """Run a specification to its end in this process. The clients computed at once may take `memory` bytes.
+    To repeat a run that ran out of memory, pass as `halved` the `round` from which only `chunk` clients are computed at once.
     """
     started = time.perf_counter()
 

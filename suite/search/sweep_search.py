@@ -171,7 +171,7 @@ class SweepSearch:
 
     @property
     def code(self) -> set[str]:
-        """Return the names of all algorithms, data sets, models and levels that may load third-party code."""
+        """Return the names that may stand for third-party code: those of all algorithms, data sets, models and levels."""
         entries = [search.entry for search in self.entries.values()]
         return {name for entry in entries for name in (entry.algorithm, *entry.scenario.code)}
 

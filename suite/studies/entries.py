@@ -37,7 +37,7 @@ class Entry:
     task: Task
     constraints: Mapping[str, float] = field(default_factory=dict)
     implied: Mapping[str, Any] = field(default_factory=dict)
-    """Values that papers imply for this scenario. They replace the algorithm's own in the default configuration."""
+    """Default values that a paper implies for this scenario. They replace the algorithm's own default values."""
 
     @property
     def _cls(self) -> type[Algorithm]:
@@ -56,7 +56,7 @@ class Entry:
 
     @property
     def away(self) -> str:
-        """Return which features of the paper's experiments the default configuration lacks, such as unequal work, or "" if none."""
+        """Return the features of the paper's experiments that the default configuration lacks, such as unequal work; "" if none."""
         settings = self.spec(self.space.default(), 0).settings
         return away(self._cls, settings, self.scenario.heterogeneity)
 
@@ -148,7 +148,7 @@ def make_entries(study: Study, source: str) -> list[Entry]:
 
 
 def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> Entry:
-    """Return the entry of an algorithm in a scenario. It has published configurations, and defaults of papers that lie in `space`."""
+    """Return an algorithm's entry in a scenario. From papers it takes configurations, and those default values that lie in `space`."""
     name = algorithms.canonical(algorithm)
     stated = space_file(name)
     implied: dict[str, Any] = {}

@@ -108,7 +108,7 @@ def changes(
     cluster's `address`. The folder is a path or URI, or None if no option names it.
 
     An option is a key of the study, a setting such as `rounds`, a key inside another such as `search.lr`, or a field of
-    `Resources`. A list may be a text with commas, and a range `LOW..HIGH`. Raise one `UserError` with every unknown key.
+    `Resources`. A text with commas stands for a list, and `LOW..HIGH` for a range. Raise one `UserError` for all unknown keys.
     """
     rest: dict[str, Any] = {}
     for key, value in values.items():

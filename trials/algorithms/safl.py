@@ -42,7 +42,7 @@ class SAFL(FedAvg):
         return state if "z" in state else {**state, "z": fed.client_rows(fed.initial)}
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """Return the clients' start weights (k, d). From round 2 on, mix a client's own weights with the server's by SAFL (6), (7)."""
+        """Return the clients' start weights (k, d). From round 2 on, equations (6) and (7) mix a client's own and the server's."""
         z = state["z"][ids]
         if fed.round == 1:
             return z
@@ -56,7 +56,7 @@ class SAFL(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return the new state. The mean (3) becomes the server's model, and the trained weights become the clients' own models."""
+        """Return the new state. The server's model is the trained weights' mean, equation (3). Each client keeps its trained weights."""
         state["z"].write(ids, local)
         return super().aggregate(state, ids, start, local, fed)
 

@@ -48,14 +48,14 @@ def named(text: str) -> bool:
 
 
 def _source(text: str) -> str:
-    """Return the file or module in a name of code, such as `FILE.py` in `FILE.py:Name(ARGUMENTS)`."""
+    """Return the file or module in the name of third-party code: `FILE.py` for `FILE.py:Name(ARGUMENTS)`."""
     match = _NAME.fullmatch(text)
     return (match[1] if match else text).rpartition(":")[0]
 
 
 def file_of(text: str) -> Path | None:
-    """Return the file that a name of code loads, without running it. Return None for a module that has no file, such as `sys`,
-    or is not found. Raise `UserError` if a path in the name is not that of a file.
+    """Return the file of the code that a name such as `FILE.py:make` or `module:make` stands for. The file is not run. Return None
+    for a module that has no file, such as `sys`, or is not found. Raise `UserError` if the path in a name leads to no file.
     """
     source = _source(text)
     if source.endswith(".py"):
@@ -69,7 +69,7 @@ def file_of(text: str) -> Path | None:
 
 
 def _sha256(text: str, content: bytes | None = None) -> str:
-    """Return the SHA-256 of `content`, or by default of the file that the name `text` loads. Without a file, hash the module's name."""
+    """Return the SHA-256 of `content`. By default hash the file of the code named `text`, or the module's name if there is no file."""
     if content is None:
         file = file_of(text)
         content = _source(text).encode() if file is None else file.read_bytes()
@@ -77,7 +77,7 @@ def _sha256(text: str, content: bytes | None = None) -> str:
 
 
 def hashes(*names: str) -> dict[str, str]:
-    """Return the SHA-256 of third-party code, by name, without names that load none. For code that ran here, hash the content that ran."""
+    """Return the SHA-256 of third-party code by its name. Skip other names. For a file that this process ran, hash the content that ran."""
     ran = {name: _ran.get(module_name(_source(name))) for name in filter(named, names)}
     return {name: _sha256(name, content) for name, content in ran.items()}
 
@@ -91,7 +91,7 @@ def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
 
 
 def imported(text: str, what: str) -> ModuleType:
-    """Return the module that a name such as `FILE.py:make` loads. Run a changed file again. Raise `UserError` if the import fails."""
+    """Import and return the module in a name such as `FILE.py:make`. Run a changed file again. Raise `UserError` if the import fails."""
     source = text.rpartition(":")[0]
     if not source.endswith(".py"):
         return tried(f"{what} {text}: {source}", partial(importlib.import_module, source))
@@ -125,7 +125,7 @@ def _run(path: str, content: bytes) -> None:
 
 
 def function(text: str, what: str) -> Any:
-    """Return the callable that a name such as `FILE.py:make` loads. Raise `UserError` if the callable cannot be loaded."""
+    """Return the callable that a name such as `FILE.py:make` stands for. Raise `UserError` if it cannot be loaded."""
     source, _, name = text.rpartition(":")
     module = imported(text, what)
     value = getattr(module, name, None)
@@ -136,7 +136,7 @@ def function(text: str, what: str) -> Any:
 
 
 def sources(texts: Iterable[str]) -> dict[str, bytes]:
-    """Return the contents of the `.py` files that these names load, keyed by path."""
+    """Return the contents of the `.py` files in names such as `FILE.py:make`, keyed by path."""
     contents = {}
     for text in texts:
         if named(text) and ".py:" in text:

@@ -42,7 +42,7 @@ ID = re.compile(r"(.*[\W_])?(?i:id|idx|index|row|uuid)|.*[a-z]I[dD]")
 
 class Options(BaseModel, frozen=True, extra="forbid"):
     """The options behind `?` in a table's name, as in `csv:PATH?target=y&drop=id`: the columns' roles and the file's format.
-    `test` is a column, or the share of rows that are test; the columns `keep` are used without the checks of their content.
+    `test` is a column, or the share of test rows; the columns `keep` are used without the checks of their content.
     """
 
     target: str | None = None
@@ -230,7 +230,7 @@ def _features(
 
 
 def _number_problem(column: str, x: Array, test: Array) -> str:
-    """Return why the numbers `x` (N,) of a column may be no feature, for example row numbers. Return "" if they look like one."""
+    """Return why a column's numbers `x` (N,) may be a bad feature, such as row numbers, or "" if they look good."""
     if (np.abs(x) > LARGEST).any() or np.isnan(x[~test]).all():
         return "holds an infinite number, or none in the training rows"
     x = x[~np.isnan(x)]
@@ -253,7 +253,7 @@ def _number_problem(column: str, x: Array, test: Array) -> str:
 
 
 def _word_problem(text: Array, categorical: bool) -> str:
-    """Return why words `text` (n,) are a doubtful feature; "" without doubt. If `categorical`, words may look like numbers."""
+    """Return why words `text` (n,) may be a bad feature, or "" if they look good. If `categorical`, "1,234" counts as a word."""
     levels = np.unique(text)
     # A number such as "1,234" that is read as a word would get an indicator that no other row has.
     number = next(filter(NUMBER_LIKE.fullmatch, levels), None)
@@ -279,8 +279,8 @@ def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
 
 
 def _words(column: pd.Series[Any], options: Options) -> Array:
-    """Return a column as texts (N,), with "" for absent words. Raise `UserError` for values other than words and numbers, or if two
-    words differ only by blanks, case or signs. Accept such words in a pandas category, or a column of the option `keep`.
+    """Return a column as texts (N,), with "" for an absent word. Raise `UserError` for values other than words and numbers. Raise
+    it for words that differ only in case, blanks or punctuation, except in a pandas category or a column in `options.keep`.
     """
     title, kind = str(column.name), pd.api.types.infer_dtype(column, skipna=True)
     if (clients := _numbers(column, exact=True)) is not None:

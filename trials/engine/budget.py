@@ -36,7 +36,7 @@ def client_bytes(model: Model, data: FederatedData, settings: Settings, like: to
 
 
 def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) -> float:
-    """Return at least how many bytes the plan of minibatches takes, for a round or for fine-tuning, whichever is larger."""
+    """Return the least number of bytes that a plan of minibatches takes: that of a round or of fine-tuning, whichever is larger."""
     per_epoch, ids = steps_per_epoch(data.sizes, settings.batch_size), np.arange(data.clients)
     steps = level.local_steps(asked_steps(settings, per_epoch), per_epoch, ids, 1, 0)
     longest = max(steps.max(), (settings.fine_tune or 0) * per_epoch.max())
@@ -47,8 +47,8 @@ def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) ->
 def resident_bytes(
     data: FederatedData, settings: Settings, d: int, size: int, members: int = 1
 ) -> float:
-    """Return the bytes that a round of `members` trials keeps on the device, at `size` bytes per number. These are the
-    samples, and each selected client's minibatch plans and `VECTORS` or more weight vectors (d,).
+    """Return the bytes that a round of `members` trials keeps on the device, at `size` bytes per number. They hold all samples.
+    For each selected client they hold its minibatches and `VECTORS` weight vectors (d,), with `JOINED` more in a pack.
     """
     per_epoch = steps_per_epoch(data.sizes, settings.batch_size)
     plan = int(asked_steps(settings, per_epoch).max()) * widest(data, settings) * (ID + size)

@@ -112,7 +112,7 @@ class Federation:
         members: int = 1,
         solver: Callable[..., Solver] = Solver,
     ) -> None:
-        """Set up a run. `memory`, in bytes, is for the clients that are computed at once; `members` runs share this process."""
+        """Set up one of up to `members` runs in this process. Clients that are computed at once may take `memory` bytes in all."""
         computes(device, settings.dtype)
         keep_freed()
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
@@ -194,7 +194,7 @@ class Federation:
 
     @property
     def train_loss(self) -> float | None:
-        """Return this round's mean training loss, or None if there is none. Without training, full gradients give the loss."""
+        """Return this round's mean training loss (None: none yet). If no client trained, it is that of the computed full gradients."""
         return None if self._loss is None else float(self._loss)
 
     # Selection

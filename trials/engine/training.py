@@ -142,9 +142,8 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Adam(Optimizer):
-    """Adam as in `torch.optim`: w <- w - lr m / (sqrt(v) + eps), with bias-corrected moments m and v.
-
-    `decay` is AdamW's: w <- (1 - lr decay) w before each step.
+    """Adam as in `torch.optim`: w <- w - lr m / (sqrt(v) + eps), with bias-corrected moments m and v. Before
+    each step, AdamW's `decay` changes w to (1 - lr decay) w.
     """
 
     betas: tuple[float, float] = (0.9, 0.999)
@@ -187,8 +186,7 @@ class Memory:
 @dataclass(frozen=True)
 class Rule:
     """The rule of a local step: `optimizer` moves w along clipped(direction(w, g + weight_decay w)) at rate `lr`.
-
-    `lr` is a number, or (k, J) for each row and step. A direction longer than `clip_norm` is scaled down to it.
+    `lr` is a number, or (k, J) for each row and step. A direction longer than `clip_norm` is scaled down to this length.
     `memory` is the optimizer's state of the rows, None for a new one.
     """
 
@@ -270,7 +268,9 @@ def executions(model: Model, settings: Settings, device: torch.device) -> list[s
 
 
 def execution(model: Model, settings: Settings, device: torch.device) -> str:
-    """Return the settings' way to compute a run if it is possible, else the fastest way. Raise `UserError` if `compiled` is impossible."""
+    """Return the way to compute a run: `settings.execution`, or by default the fastest way. The fastest way also replaces
+    `batched` where that is impossible. Raise `UserError` for `compiled` where that is impossible.
+    """
     ways = executions(model, settings, device)
     if settings.execution == "compiled" and ways[0] != "compiled":
         rule = "execution is compiled, which is for SGD of linear models without two_sided on a CPU with numba"
@@ -454,7 +454,7 @@ class Solver:
     def means(
         self, w: Tensor, ids: Array, scores: Scores, width: int = BLOCK, apart: bool = True
     ) -> Answer:
-        """Return scores as `evaluate` does, in blocks of `width` samples. If `apart`, a model's scores do not depend on the other models."""
+        """Return mean scores and loss of models `w` by name, from blocks of `width` samples. If `apart`, no model changes another's result."""
         # Without shuffling, blocks of a data set sorted by label would have one label each.
         if len(ids) > width and not self.model.one_by_one:
             ids = randomness.generator("evaluation").permutation(ids)

@@ -86,12 +86,12 @@ class Heterogeneity:
         return np.clip(np.floor((deadline - waiting) / pace), 1, planned).astype(np.int64)
 
     def seconds(self, steps: Array, ids: Array, seed: int) -> Array:
-        """Return the simulated seconds (k,) of clients `ids` (k,) in a round: for their local `steps` (k,) and for waiting."""
+        """Return the simulated seconds (k,) of clients `ids` (k,) in a round: for their local `steps` (k,) and all else."""
         pace, waiting = self._times(ids, seed)
         return steps * pace + waiting
 
     def _times(self, ids: Array, seed: int) -> tuple[Array, Array]:
-        """Return each client's simulated seconds for one local step (k,), and its waiting seconds in a round (k,)."""
+        """Return each client's simulated seconds for one local step (k,), and for the rest of a round, such as communication (k,)."""
         pace, waiting = np.ones(len(ids)), np.zeros(len(ids))
         for modifier in self.modifiers:
             pace = pace * plugins.hook(modifier, "step_seconds", TIMES, ids, seed)

@@ -147,7 +147,7 @@ def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> lis
 
 
 def slopes(outputs: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return the gradients in `parameters` of a loss without labels: each sample's mean squared output, summed over samples."""
+    """Return a loss's gradients with respect to `parameters`. The loss needs no labels: it sums the samples' mean squared outputs."""
     loss = outputs.double().square().mean(-1).sum()
     return torch.autograd.grad(loss, parameters, materialize_grads=True)
 

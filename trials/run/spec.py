@@ -43,7 +43,7 @@ class Scenario(NamedTuple):
 
     @property
     def code(self) -> list[str]:
-        """Return the names that may load third-party code: data set, parts of the level, and any third-party model."""
+        """Return the names that may stand for third-party code: data set, parts of the level, and any third-party model."""
         return [self.dataset, *self.model_code, *split_top(self.heterogeneity, "+")]
 
     @property
@@ -85,7 +85,7 @@ class TrialSpec(BaseModel):
 
     @property
     def code(self) -> list[str]:
-        """Return the names that may load third-party code: algorithm, data set, parts of the level, and any third-party model."""
+        """Return the names that may stand for third-party code: algorithm, data set, parts of the level, and any third-party model."""
         return [self.algorithm, *self.scenario.code]
 
     def configured(self) -> Algorithm:

@@ -102,9 +102,9 @@ def run(
     memory: float | None = None,
     halved: dict[str, int] | None = None,
 ) -> tuple[Simulation, FederatedData]:
-    """Run a trial to its end in this process, and return its simulation and data. `memory` in bytes limits how many clients are
-    computed at once. To repeat a run that ran out of memory, pass the `halved` that it recorded. Raise `UserError` if the device
-    is missing or memory is too small.
+    """Run a trial to its end in this process, and return its simulation and data. The clients computed at once may take
+    `memory` bytes. To repeat a run that ran out of memory, pass as `halved` the `round` from which only `chunk` clients are
+    computed at once. Raise `UserError` if the device is missing or memory is too small.
     """
     usable(device)
     try:

@@ -18,7 +18,7 @@ Scores = Callable[[Tensor, Tensor], dict[str, Tensor]]
 
 
 def classification(logits: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Return whether each sample's most probable class is right. Above 5 classes, also return whether one of the top 5 is right."""
+    """Return whether each sample's most probable class is right. With more than 5 classes, add whether one of the top 5 is right."""
     hits = logits.topk(min(5, logits.shape[-1]), dim=-1).indices == y[..., None]
     scores = {"accuracy": hits[..., 0]}
     return {**scores, "top5_accuracy": hits.any(-1)} if logits.shape[-1] > 5 else scores

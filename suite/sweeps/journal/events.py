@@ -173,7 +173,7 @@ class SweepState:
     """The evaluations in the previous line, [] if they were not parsed, None if that line has no evaluations."""
 
     def read(self, path: Path) -> Self:
-        """Update the state by the complete lines that the journal gained since the last call. Raise `UserError` for the first invalid line."""
+        """Update the state with the complete lines added to the journal since the last call. Raise `UserError` for an invalid line."""
         for number, raw in _lines(path, self.lines, self.offset):
             if raw.startswith(CURVE):
                 self._curve = []  # parsing curves would take most of the time
