@@ -58,10 +58,10 @@ class PairTest:
 @dataclass(frozen=True)
 class Across:
     """A comparison over families of data sets: the `algorithms`, best first, with their average `ranks` and the ends
-    `rank_low` and `rank_high` of bootstrap intervals (empty below 2 families).
+    `rank_low` and `rank_high` of bootstrap intervals (empty for fewer than 2 families).
 
     `friedman` is the p-value of Friedman's statistic `chi2`. `iman_davenport` is the p-value of `f`, a less
-    conservative correction of `chi2`. All four are None below 3 algorithms or 8 families (`ENOUGH`).
+    conservative correction of `chi2`. All four are None for fewer than 3 algorithms or 8 families.
     """
 
     algorithms: tuple[str, ...]
@@ -81,7 +81,7 @@ class Across:
 
 
 def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | None, float | None]:
-    """Return the ends of Student's interval of the mean: m -+ t_{n-1, (1+level)/2} s / sqrt(n). Return (None, None) below 2 values."""
+    """Return the ends of Student's interval of the mean: m -+ t_{n-1, (1+level)/2} s / sqrt(n). Return (None, None) for fewer than 2 values."""
     if len(values) < 2:
         return None, None
     n, mean = len(values), fmean(values)
@@ -101,7 +101,7 @@ def quantile(probability: float, freedom: float) -> float:
 
 
 def corrected(pairs: int) -> float:
-    """Return the confidence level for each of `pairs` intervals, so that all hold together at 95 % (Bonferroni)."""
+    """Return the confidence level of each of `pairs` intervals that hold jointly with 95 % confidence (Bonferroni)."""
     return 1 - (1 - LEVEL) / max(1, pairs)
 
 
@@ -227,8 +227,7 @@ def friedman_test(
     table: npt.NDArray[Any],
 ) -> tuple[float | None, float | None, float | None, float | None, str]:
     """Return Friedman's chi-squared and p-value, Iman and Davenport's F and p-value, and the verdict. `table` has scores
-    (families, algorithms). Below 3 algorithms or 8 families (`ENOUGH`) the numbers are None, and the verdict says how many
-    are needed.
+    (families, algorithms). With fewer than 3 algorithms or 8 families the numbers are None, and the verdict says this.
     """
     n, k = table.shape
     if k < 3 or n < ENOUGH:

@@ -77,7 +77,7 @@ def _sha256(text: str, content: bytes | None = None) -> str:
 
 
 def hashes(*names: str) -> dict[str, str]:
-    """Return the SHA-256 of third-party code, by name, without names that load none. For code that ran here, hash the content that ran."""
+    """Return the SHA-256 of third-party code by name. Names without such code are left out. Code that ran here is hashed as it ran."""
     ran = {name: _ran.get(module_name(_source(name))) for name in filter(named, names)}
     return {name: _sha256(name, content) for name, content in ran.items()}
 

@@ -230,7 +230,7 @@ def _features(
 
 
 def _number_problem(column: str, x: Array, test: Array) -> str:
-    """Return why the numbers `x` (N,) of a column may be no feature, for example row numbers. Return "" if they look like one."""
+    """Return why a column's numbers `x` (N,) are doubtful as a feature (they may number the rows), or "". `test` (N,) marks test rows."""
     if (np.abs(x) > LARGEST).any() or np.isnan(x[~test]).all():
         return "holds an infinite number, or none in the training rows"
     x = x[~np.isnan(x)]

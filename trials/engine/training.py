@@ -142,10 +142,7 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Adam(Optimizer):
-    """Adam as in `torch.optim`: w <- w - lr m / (sqrt(v) + eps), with bias-corrected moments m and v.
-
-    `decay` is AdamW's: w <- (1 - lr decay) w before each step.
-    """
+    """Adam (with `decay` AdamW) of `torch.optim`: w <- (1 - lr decay) w - lr m / (sqrt(v) + eps), with bias-corrected moments m and v."""
 
     betas: tuple[float, float] = (0.9, 0.999)
     decay: float = 0.0
@@ -361,7 +358,9 @@ class Solver:
         moves: Callable[[Tensor], Move],
         memory: Memory,
     ) -> Answer:
-        """Train k clients from `start` (k, d) and return results as `follow` does. `moves(ids)` returns the step function of the rows `ids`."""
+        """Train k clients from `start` (k, d). Return the final weights `w`, the summed minibatch `loss` (k,), the weights `path` after
+        `marks` (k, E) steps, and the optimizer's state, by name. `moves(ids)` returns the function that takes steps of rows `ids`.
+        """
         path = start.new_empty(*marks.shape, start.shape[1])
         w, losses = torch.empty_like(start), start.new_zeros(len(start))
         draws = plan.draws if self.model.network.draws else None
