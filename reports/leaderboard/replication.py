@@ -297,7 +297,7 @@ class Behind:
 def behind_best(
     methods: Collection[str], differences: Iterable[Difference], margin: float | None = None
 ) -> dict[str, Behind]:
-    """Return how far each method is behind the best. Without a confidence interval for any difference, as with one seed, return {}.
+    """Return how far each method is behind the best. Without a confidence interval for any difference, as with one run, return {}.
     If the methods' mean scores over several runs are all equal, each method is 0 behind instead. A method counts as a tie if it
     is at most `margin` behind and no rival is shown to be better.
     """

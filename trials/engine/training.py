@@ -142,7 +142,7 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Adam(Optimizer):
-    """Adam (with `decay` AdamW) of `torch.optim`: w <- (1 - lr decay) w - lr m / (sqrt(v) + eps), with bias-corrected moments m and v."""
+    """Adam as in `torch.optim` (AdamW with `decay`): w <- (1 - lr decay) w - lr m / (sqrt(v) + eps), with bias-corrected moments m and v."""
 
     betas: tuple[float, float] = (0.9, 0.999)
     decay: float = 0.0
