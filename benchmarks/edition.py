@@ -228,7 +228,7 @@ def answer(scenarios: pd.DataFrame) -> str:
     ]
     return (
         f"Equally tuned, over {wide.families.max()} families of data, {'; '.join(parts)}. "
-        f"Points of test accuracy against FedAvg, with intervals that hold together at 95 %: {', '.join(points)}. "
+        f"Points of test accuracy against FedAvg, with joint 95 % intervals: {', '.join(points)}. "
         f"Of {wide.scenarios.max()} scenarios, {', '.join(single)}.{''.join(narrow)}"
     )
 

@@ -327,7 +327,7 @@ def status(
     sweep: str | Result | None = None, *, storage: str | Path = "runs"
 ) -> dict[str, Any] | list[dict[str, Any]]:
     """Return the progress of a sweep, with the best trial of each search. Return a list if `sweep` is None (all sweeps) or
-    the name of a study (its sweeps). Leave unreadable sweeps out of this list, and name them on standard error.
+    the name of a study (its sweeps). Leave unreadable sweeps out of this list, and print their names to standard error.
     """
     from suite.console import say
     from suite.sweeps.status import status as read
@@ -354,8 +354,8 @@ def status(
 
 
 def stop(sweep: str | Result, *, now: bool = False, storage: str | Path = "runs") -> bool:
-    """Ask a sweep to end when its running trials have ended, or with `now` within seconds. Return whether a process on this
-    machine runs the sweep.
+    """Ask a sweep to end after its running trials. If `now` is true, the trials are interrupted, too, and the sweep ends within
+    seconds. Return whether a process on this machine runs the sweep.
     """
     from suite.sweeps.status import ask
 

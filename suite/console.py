@@ -1,4 +1,4 @@
-"""Printing: results and JSON documents on standard output, messages for a person on standard error."""
+"""Printing: results and JSON documents to standard output, messages for a person to standard error."""
 
 import io
 import os
@@ -48,12 +48,12 @@ def outlive_terminal() -> None:
 
 
 def write(text: str) -> None:
-    """Print a text on standard output. Escape characters that could move a terminal's cursor."""
+    """Print text to standard output. Escape characters that could move a terminal's cursor."""
     sys.stdout.write(text.translate(HARMLESS))
 
 
 def emit(document: Any) -> None:
-    """Print one JSON document on standard output, with null in place of NaN and infinity."""
+    """Print one JSON document to standard output, with null in place of NaN and infinity."""
     from pydantic_core import to_json
 
     text = to_json(document, indent=2, inf_nan_mode="null").decode()
@@ -61,12 +61,12 @@ def emit(document: Any) -> None:
 
 
 def say(text: str) -> None:
-    """Print a message on standard error, with control characters escaped."""
+    """Print a message to standard error, with control characters escaped."""
     print(text.translate(HARMLESS), file=sys.stderr, flush=True)
 
 
 def out() -> "Console":
-    """Return a rich console on standard output, as wide as the terminal or the variable COLUMNS. Without either, lines are not wrapped."""
+    """Return a rich console for standard output, as wide as the terminal or the variable COLUMNS. Without either, lines are not wrapped."""
     from rich.console import Console
 
     bounded = sys.stdout.isatty() or "COLUMNS" in os.environ

@@ -179,7 +179,7 @@ def reads(allowed: Mapping[str, Sequence[str]], method: str, path: str) -> bool:
 
 
 class Mounted:
-    """An application of a third party, loaded at its first request. It gets only `allowed` requests, at most `AT_ONCE` at once."""
+    """An application of a third party, loaded at its first request. It gets only `allowed` requests, at most `AT_ONCE` at a time."""
 
     def __init__(
         self, allowed: Mapping[str, Sequence[str]], load: Callable[[], ASGIApp], other: ASGIApp
@@ -189,7 +189,7 @@ class Mounted:
         self._loading, self._free = asyncio.Lock(), asyncio.Semaphore(AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass allowed requests to the loaded application, and all others to the `other` application."""
+        """Pass a request to the third party's application if its method and path are allowed, else to the application `other`."""
         path = scope["path"].removeprefix(scope["root_path"])
         if not reads(self._allowed, scope["method"], path):
             await self._other(scope, receive, send)

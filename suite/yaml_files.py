@@ -93,7 +93,7 @@ def refuse_foreign(paths: Iterable[Path], *signs: str) -> None:
 
 
 def write_files(files: Mapping[Path, bytes], *signs: str) -> None:
-    """Write each content to its path. Raise `UserError` if writing fails, or a file there has content but none of the texts `signs`."""
+    """Write each file's content. Raise `UserError` if writing fails, or would replace a nonempty file that has none of the texts `signs`."""
     refuse_foreign(files, *signs)
     for path, content in files.items():
         with writing(path):

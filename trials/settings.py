@@ -19,7 +19,7 @@ Loss = Literal["cross_entropy", "two_sided", "squared_error", "half_squared_erro
 
 
 def _unless(usual: Any, description: str) -> Any:
-    """Return a field with the default `usual`. Records omit this default, and so equal older records, which lack the field."""
+    """Return a field with the default `usual`. Records leave out the default, so they equal records from before the field existed."""
     return Field(usual, description=description, exclude_if=lambda value: value == usual)
 
 

@@ -80,7 +80,7 @@ def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
 
 
 def _themed(text: str) -> str:
-    """Replace the colours of text, grids and background by CSS variables of the page, in a drawing or specification."""
+    """Return a drawing or specification with the page's CSS variables in place of the colours of text, grids and background."""
     for colour, name in ((INK, "ink"), (FAINT, "faint"), (PAPER, "paper")):
         text = text.replace(colour, f"var(--{name})")
     return text

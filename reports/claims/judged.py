@@ -123,7 +123,7 @@ def judge_numbers(
     numbers: Mapping[str, Mapping[str, Any]], runs: Runs, planned: int, why_not: str
 ) -> list[Judged]:
     """Return a verdict on each printed number of a row, `numbers[metric][method]`. Verdicts also consider how these numbers
-    order the methods. `planned` is the paper's number of rounds. With a reason `why_not`, all are "not run".
+    order the methods. `planned` is the paper's number of rounds. All are "not run" if `why_not` gives a reason.
     """
     judged, rounds = [], _rounds(runs)
     for name, column in numbers.items():
@@ -156,7 +156,7 @@ def judge_statements(
     planned: int,
     why_not: str,
 ) -> list[Judged]:
-    """Return a verdict on each statement about a row. The verdict is "not run" if no run can decide, or with a reason `why_not`."""
+    """Return a verdict on each statement about a row. It is "not run" if no run can decide the statement, or if `why_not` gives a reason."""
     judged, rounds = [], _rounds(runs)
     for claim in statements:
         name = claim.metric or next(filter(metric_or_none, numbers), "")

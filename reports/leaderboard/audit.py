@@ -84,9 +84,9 @@ def audit(
     seeds: Sequence[float],
     sign: int,
 ) -> Audit:
-    """Return the facts of one search, without findings. `tried` has a row per trial, with columns number, status and
-    val_score. `winner` is the best trial's number, `params` its hyperparameters, and `seeds` its validation scores in final
-    runs. `ranges` are the searched ranges. `sign` is -1 if less is better, else 1.
+    """Return the measurements of one search, from which an audit's findings are derived. `tried` has a row per trial, with columns
+    number, status and val_score. `winner` is the best trial's number, `params` its hyperparameters, and `seeds` its validation
+    scores in final runs. `ranges` are the searched ranges. `sign` is -1 if less is better, else 1.
     """
     done = tried[tried["status"] == Status.FINISHED].dropna(subset="val_score")
     scores = (sign * done["val_score"].astype(float)).set_axis(done["number"])
@@ -114,9 +114,9 @@ def audit(
 
 
 def combined(searches: Sequence[Audit]) -> Audit:
-    """Return one audit that combines the audits of a row's searches. Numbers become means, `trials` becomes the maximum, and
-    only frequent edges are kept. An edge is frequent if chance (5 % per search) gives its count with a probability of at most
-    5 %: 1 of 1, 2 of 2 to 7, or 3 of 8 searches.
+    """Combine the audits of a row's searches into one. Numbers become means; `trials` becomes the maximum. An edge, a winner's
+    value at an end of its range, occurs by chance in 5 % of searches. It is kept if chance gives so many of them with a
+    probability of at most 5 %: 1 in 1 search, 2 in 2 to 7 searches, or 3 in 8.
     """
     if len(searches) == 1:
         return searches[0]

@@ -100,11 +100,11 @@ class Score:
     `ci_low` and `ci_high` are the ends of the mean's 95 % interval, taken over the `units` levels of the factor `over`: split,
     partition, tuning or seed. `spread` has the standard deviation by factor, `by_replicate` the mean score of each search's
     winner. `behind` is the distance of the mean from that of the first row. The true distance from the best method is between
-    `behind_low` and `behind_high`, with 95 % for all rows jointly. `beaten_by` names the methods that are shown to be better. A
-    method that none is shown to beat is `within_noise`, and `equivalent` if it is also shown to be within the study's margin of
-    the best (None without a margin). If no error can be estimated, `behind_low`, `behind_high`, `within_noise` and `equivalent`
-    are None. `worst_clients` is the mean score of the worst 10 % of clients, `client_spread` the standard deviation over clients,
-    both at the evaluations of `mean` (None if not measured there). `test_samples` is the size of the test set, 0 if unknown.
+    `behind_low` and `behind_high`, with 95 % confidence for all rows jointly. `beaten_by` names the methods that are shown to be
+    better. A method that none is shown to beat is `within_noise`, and `equivalent` if it is also shown to be within the study's
+    margin of the best (None without a margin). Without a standard error, `behind_low`, `behind_high`, `within_noise` and
+    `equivalent` are None. `worst_clients` is the mean score of the worst 10 % of clients, `client_spread` the standard deviation
+    over clients, both where `mean` was taken (None if not measured there). `test_samples` is the test set's size, 0 if unknown.
     """
 
     metric: str

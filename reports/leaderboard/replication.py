@@ -65,11 +65,9 @@ def around(mean: float, half: float | None) -> Interval:
 
 
 def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
-    """Return the 95 % interval of each method's mean score in a scenario.
-
-    A method whose few searches all succeeded by luck would look too certain. So no interval is narrower than a pooled
-    interval, which has the root mean square of all methods' errors, and the sum of all methods' degrees of freedom. Methods
-    with means over seeds alone are left out of the pool, and keep their intervals.
+    """Return the 95 % interval of each method's mean score in a scenario. A method whose few searches all succeeded by luck would
+    look too certain. So no interval is narrower than a pooled interval, with the root mean square of all methods' errors and
+    the sum of their degrees of freedom. Methods with means over seeds alone are left out of the pool and keep their intervals.
     """
     squares, freedom = list[float](), 0.0
     for mean in scenario.values():
@@ -183,8 +181,8 @@ def spreads(scores: Scores) -> dict[str, float]:
 @dataclass(frozen=True)
 class Difference:
     """The lead of method `first` over `second` in one scenario: the mean difference over the `seeds` runs that both have. Its
-    interval is from `low` to `high`, or (None, None) if no error can be estimated. The intervals of all pairs in the scenario
-    hold jointly with 95 %. A `tie` has 0 in its interval, so no difference is shown.
+    interval is from `low` to `high`, or (None, None) if its standard error cannot be estimated. The intervals of all pairs in
+    the scenario hold jointly with 95 % confidence. A `tie` has 0 in its interval, so no difference is shown.
     """
 
     first: str
@@ -212,12 +210,13 @@ class Errors:
     pairs: int
 
     def half(self, first: str, second: str, gap: Gap) -> float | None:
-        """Return half the width of a pair's interval. Return None if `gap`, the pair's mean difference, has too few degrees
-        of freedom.
+        """Return half the width of the confidence interval of a pair's mean difference `gap`. Return None if `gap` has too few
+        degrees of freedom.
 
-        All pairs' intervals hold together at 95 % (Bonferroni). The pair's variance is v = pooled + excess, where excess is
-        max(0, s_i^2 + s_j^2 - pooled), and `parts` has s^2 of each method. With f_pooled and f_pair degrees of freedom of
-        pooled and excess, v has f: v / sqrt(f) = pooled / sqrt(f_pooled) + excess / sqrt(f_pair), as both may be correlated.
+        All pairs' intervals hold jointly with 95 % confidence (Bonferroni). The pair's variance is v = pooled + excess, where
+        excess = max(0, s_i^2 + s_j^2 - pooled), and `parts` has s^2 of each method. With f_pooled and f_pair degrees of
+        freedom for pooled and excess, v has f degrees of freedom, where v / sqrt(f) = pooled / sqrt(f_pooled) +
+        excess / sqrt(f_pair). This sum allows for any correlation between pooled and excess.
         """
         if gap.freedom < RANDOM - 1:
             return None
@@ -298,8 +297,9 @@ class Behind:
 def behind_best(
     methods: Collection[str], differences: Iterable[Difference], margin: float | None = None
 ) -> dict[str, Behind]:
-    """Return how far each method is behind the best. If no error can be estimated, return 0 for all methods if they are
-    equal, else {}. A method counts as a tie if it is at most `margin` behind and no rival is shown to be better.
+    """Return how far each method is behind the best. Without a confidence interval for any difference, as with one run, return {}.
+    If the methods' mean scores over several runs are all equal, each method is 0 behind instead. A method counts as a tie if it
+    is at most `margin` behind and no rival is shown to be better.
     """
     # ahead[method][rival]: by how much the rival is ahead, at least and at most.
     ahead: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in methods}

@@ -81,7 +81,7 @@ class Across:
 
 
 def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | None, float | None]:
-    """Return the ends of Student's interval of the mean: m -+ t_{n-1, (1+level)/2} s / sqrt(n). Both are None for fewer than 2 values."""
+    """Return the ends of Student's interval of the mean: m -+ t_{n-1, (1+level)/2} s / sqrt(n). Return (None, None) for fewer than 2 values."""
     if len(values) < 2:
         return None, None
     n, mean = len(values), fmean(values)
@@ -101,7 +101,7 @@ def quantile(probability: float, freedom: float) -> float:
 
 
 def corrected(pairs: int) -> float:
-    """Return the confidence level for each of `pairs` intervals, so that all hold together at 95 % (Bonferroni)."""
+    """Return the confidence level of each of `pairs` intervals that hold jointly with 95 % confidence (Bonferroni)."""
     return 1 - (1 - LEVEL) / max(1, pairs)
 
 

@@ -50,9 +50,9 @@ class Measure(NamedTuple):
 
 
 def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -> list[Measure]:
-    """Return the columns of a table of `rows`: the usual columns, and columns with heads in `wanted` (or "all"). Add a column
-    of seeds if their number differs between rows or a run diverged. Leave out columns that mean nothing for this board. Raise
-    `UserError` for an unknown head.
+    """Return the columns of a table of `rows`: the usual columns, and columns whose headings are in `wanted` (or "all"). Add a
+    column of seeds if their number differs between rows or a run diverged. Leave out columns that mean nothing for this board.
+    Raise `UserError` for an unknown heading.
     """
     score, better = words.head_of(rows[0].metric), sign(direction(rows[0].metric))
     target, aim = "", board.target

@@ -55,7 +55,7 @@ def title_of(metric: str) -> str:
 
 
 def head_of(metric: str) -> str:
-    """Return a metric's name as the head of a column or axis, followed by "%" if its scores are in percent."""
+    """Return a metric's name as a column heading or axis label, followed by "%" if its scores are in percent."""
     return title_of(metric) + " %" * percent(metric)
 
 

@@ -1,8 +1,8 @@
 """Companions: for each algorithm two settings of its hyperparameters other than rates, which were good on other data sets.
 
 Learning rates do not carry over between families of data sets, but the other hyperparameters do. A random forest, fitted to
-the recorded trials of a scenario, predicts the accuracy of a setting at each learning rate. The first companion loses least
-accuracy at its best rate, in the mean over families. The second adds most to the first at the same rate.
+the recorded trials of a scenario, predicts the accuracy of a setting at each learning rate. The first companion loses the
+least accuracy at its best rate, on average over families. The second adds most to the first at the same rate.
 """
 
 import json
@@ -154,7 +154,7 @@ def measure(
 
 
 def _measured(cls: type[Algorithm], scenarios: Sequence[RecordedScenario]) -> Measurement:
-    """Return one or two good settings (companions) of an algorithm. They lose least predicted accuracy, on average over data set families."""
+    """Return one or two companions: settings whose predicted accuracy is closest to each scenario's best, averaged over data set families."""
     import pandas as pd
 
     families = [*map(attrgetter("family"), scenarios)]
@@ -218,7 +218,7 @@ def starts(entries: Sequence[Entry], warm_start: str) -> dict[str, list[InitialC
 
 
 def companions_of(entry: Entry, measured: Measurement) -> list[InitialConfiguration]:
-    """Return the measured companions with the entry's default learning rates. Leave out hyperparameters that the entry lacks."""
+    """Return the measured companions as configurations of an entry, with its default learning rates. Drop hyperparameters that it lacks."""
     source = f"companions of {measured.families} families, {measured.trials} trials"
     configurations = []
     for each in measured.companions:

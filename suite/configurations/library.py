@@ -35,7 +35,7 @@ COLUMNS = (
 
 
 class TunedList(list[Tuned]):
-    """The result of `suite.tuned()`: configurations sorted by data set, level and validation score, best first."""
+    """The result of `suite.tuned()`: configurations sorted by data set, level, metric ("pooled" first) and validation score."""
 
     def __repr__(self) -> str:
         lines = [
@@ -132,8 +132,9 @@ def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
 def select_tuned(
     configurations: list[Tuned], algorithm: str | None = None, **scenario: str | None
 ) -> TunedList:
-    """Return the configurations for an algorithm and parts of a scenario. Order by data set, level, then validation score,
-    best first. Configurations for a metric other than "pooled" end their level. Raise `UserError` for an unknown algorithm.
+    """Return the configurations for an algorithm and parts of a scenario, sorted by data set and then by level. Within a level,
+    those for the metric "pooled" come before others, and better validation scores before worse ones. Raise `UserError` for an
+    unknown algorithm.
     """
     wanted = {part: SPELLING[part](name) for part, name in scenario.items() if name is not None}
     name = None if algorithm is None else algorithms.canonical(algorithm)
@@ -149,9 +150,7 @@ def select_tuned(
 
 
 def best_of(configurations: TunedList) -> Tuned:
-    """Return the configuration with the best validation score. Raise `UserError` for several data sets or heterogeneity
-    levels, as their scores are not comparable.
-    """
+    """Return the configuration with the best validation score. Raise `UserError` unless all have the same data set and level."""
     levels = {(item.dataset, shlex.quote(item.heterogeneity)) for item in configurations}
     if len(levels) > 1:
         lines = [f"--dataset {d} --heterogeneity {h}" for d, h in sorted(levels)[:10]]

@@ -87,7 +87,7 @@ def plans(
     other: Mapping[str, Any],
 ) -> Iterator[tuple[tuple[str, str, str], Plan | None, str]]:
     """Yield ((paper, table, row), plan, reason) for each row of `PAPER[/TABLE[/ROW]]` (None: of all shipped papers). The plan
-    is None if the row is never run or its data are not on disk. The reason says why.
+    is None if the row is never run or its data are not on disk. The reason then says why, else it is "".
     """
     places = selected(path)
     experiments = [experiment(read_paper(place[0]), *place) for place in places]
@@ -106,7 +106,7 @@ def plans(
 
 
 def plan_of(paper: Paper, row: Experiment, seeds: int, most_rounds: int | None = None) -> Plan:
-    """Plan the runs for a row of a paper's table. Evaluate them after each round if a metric needs that, else at the end."""
+    """Return the planned runs of a row of a paper's table. They are evaluated after each round if a metric needs that, else at the end."""
     table = paper.tables[row.table]
     names = [*table.rows[row.row].numbers, *(c.metric for c in table.claims if c.metric)]
     metrics = [*filter(None, map(metric_or_none, names))]

@@ -24,7 +24,7 @@ Address = tuple[str, ...]
 
 
 def read_documents(folder: Path) -> dict[str, Reproduction]:
-    """Read the documents of `suite reproduce --output` in a folder, by file name. Raise `UserError` if there is none, or a damaged one."""
+    """Return the documents of `suite reproduce --output` in a folder, by file name. Raise `UserError` if there is none or a damaged one."""
     documents = {}
     for path in sorted(folder.glob("*.json")):
         content = plain(path, "document").read_bytes()
@@ -39,9 +39,9 @@ def read_documents(folder: Path) -> dict[str, Reproduction]:
 
 
 def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
-    """Summarise all shipped papers, or the paper `path` (a name or YAML file), from a folder's documents. Several documents
-    may judge the same number. Then prefer those without `--set`, then those with all rounds of the paper, then the one with
-    the most seeds. Raise `UserError` if the folder has no documents or a damaged one.
+    """Summarise all shipped papers, or the paper `path` (a name or YAML file), from the JSON files that `suite reproduce --output`
+    wrote in a folder. If several files judge the same number, those without `--set` are preferred, next those with all rounds
+    of the paper, and last the one with the most seeds. Raise `UserError` if the folder has no such file or a damaged one.
     """
     written, summaries = read_documents(folder), []
     for name in [path] if path else paper_names():

@@ -35,7 +35,7 @@ Ended = Sequence[tuple[Mapping[str, Any], Score]]
 
 
 class RateLine:
-    """A line search for learning rates, such as a server's. `settings` has the other hyperparameters, `budget` the number of trials."""
+    """A line search for an algorithm's learning rates. `settings` are values to try for all other hyperparameters. `budget` counts trials."""
 
     def __init__(self, space: Space, settings: Sequence[Mapping[str, Any]], budget: int) -> None:
         self.space, self.budget = space, budget
@@ -50,7 +50,7 @@ class RateLine:
         return {k: v for k, v in params.items() if k != RATE and k not in self.further}
 
     def opening(self) -> list[dict[str, Any]]:
-        """Return the configurations to try first. They are the first of `settings` with the study's learning rate and with others."""
+        """Return the first configurations to try: `settings[0]` with the study's learning rate, then with rates that halve the widest gaps."""
         spec, default = self.space.ranges[RATE], self.space.default_values[RATE]
         scores: dict[float, Score] = {spec.share(default): None}
         opening = [{**self.settings[0], RATE: default}]

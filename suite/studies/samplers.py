@@ -53,7 +53,7 @@ class Sampler:
 
 
 def _tpe(seed: int, multivariate: bool = True) -> "BaseSampler":
-    """Return Optuna's TPE sampler. If `multivariate`, it models hyperparameters of the same configurations together."""
+    """Return Optuna's TPE sampler. If `multivariate`, it models the hyperparameters of a configuration jointly, else one by one."""
     return samplers.TPESampler(
         seed=seed,
         n_startup_trials=STARTUP,

@@ -363,7 +363,7 @@ class Sweep:
         return progress
 
     def _record(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Write an ended trial to MLflow. Queue an update of the table after a search's last final run, or if 300 seconds have passed."""
+        """Write an ended trial to MLflow. Queue a table update after a search's last final run, or if the latest is 300 seconds old."""
         self.recording.record(request, outcome)
         group = self.state.finals.get(request.search, [])
         recorded = sum(final.trial_id in self.state.recorded for final in group)

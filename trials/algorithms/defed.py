@@ -81,7 +81,7 @@ class DeFed(Algorithm):
 
 
 def among(mixing: Tensor, ids: Tensor) -> Tensor:
-    """Return the mixing matrix (n, n) if only clients `ids` are active. The weights of all other edges move to the diagonal."""
+    """Return the mixing matrix (n, n) of a round in which only clients `ids` are active. Weights of other edges move to the diagonal."""
     active = mixing.new_zeros(len(mixing))
     active[ids] = 1
     edges = mixing * active * active.unsqueeze(1)

@@ -11,7 +11,7 @@ from trials.engine.federation import Federation
 @dataclass(frozen=True)
 class FedAgg(FedAvg):
     """FedAvg in which a first local pass gives each client a step size eta_{i,l} for each epoch l of a second pass.
-    In the first pass client i trains at eta_0 = lr. It has epoch ends w_{i,k}, k = 0..L, and full gradients
+    In the first pass client i trains at eta_0 = lr. It has weights w_{i,k} after k = 0..L epochs, and full gradients
     grad F_i(w_{i,l}). With phi1_l = mean_S grad F_i(w_{i,l}), phi2_k = mean_S w_{i,k},
     v_{i,l} = sum_{k > l} (w_{i,k} - phi2_k) and c = (1 - alpha) / alpha, the step sizes are
 
@@ -30,7 +30,7 @@ class FedAgg(FedAvg):
         shorter than max(16 eps, 1e-12) times the vectors that it is computed from, with eps of the dtype.
         `local_direction=own` follows the client's gradient (Algorithm 2). `mean` follows the mean gradient phi1_l (11):
         an epoch of J minibatches moves by -J eta_{i,l} phi1_l. The terms phi are plain means over the selected clients.
-        `sweeps` is how often phi, step sizes and training are repeated. The paper counts K d each way; here epoch ends,
+        `sweeps` is how often phi, step sizes and training are repeated. The paper counts K d each way; here all w_{i,k},
         gradients and their means are counted, too. The default alpha, under which step sizes fall where the cosine is
         positive, came closest to the best scores in recorded trials. The paper's 0.1 is `published`.
     """
@@ -68,9 +68,11 @@ class FedAgg(FedAvg):
         return self.aggregate(state, ids, start, path[:, -1], fed)
 
     def rates(self, path: Tensor, g: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
-        """Return step sizes eta (k, L) from epoch ends `path` (k, L + 1, d), gradients `g` (k, L, d), and means phi2 and phi1."""
+        """Return each client's step size in each epoch, eta (k, L). `path` (k, L + 1, d) has the clients' weights at the start and after
+        each epoch, `g` (k, L, d) their gradients at the start of each. `phi1` and `phi2` are the means of `g` and `path` over clients.
+        """
         c = (1 - self.alpha) / self.alpha
-        # In reversed order, cumsum adds up all later epoch ends.
+        # In reversed order, cumsum adds up all later epochs.
         v = (path - phi2)[:, 1:].flip(1).cumsum(1).flip(1)
         agreement = (phi1 * v).sum(2)
         if self.scaling == "raw":

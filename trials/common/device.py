@@ -80,8 +80,8 @@ def take_part(share: float) -> None:
 
 
 def budgets(device: torch.device, held: float = 0.0) -> tuple[float, float]:
-    """Return two memory limits in bytes: for computing clients at once, and for client tables (n, d) on the device. On a CPU
-    the limits are 2 GiB and infinity. On a GPU they are 3/4 and 1/4 of this process's memory, minus `held` bytes.
+    """Return two limits of a device's memory, in bytes: one for clients that are computed together, one for tables (n, d) of all
+    clients. On a CPU they are 2 GiB and infinity. On a GPU they are 3/4 and 1/4 of what this process may use besides `held` bytes.
     """
     # Free memory is not read: no bit may depend on what else runs on the machine.
     if device.type != "cuda":

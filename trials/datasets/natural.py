@@ -327,10 +327,8 @@ def roles(lines: Sequence[str]) -> dict[str, str]:
 
 def windows(texts: Iterable[str], length: int, stride: int) -> Born:
     """Return samples cut from each speaker's text, one every `stride` characters. x (N, length) holds the tokens of `length`
-    characters, and y (N,) the token of the next character.
-
-    The last fifth of each speaker's samples is for testing. Training samples that overlap with a test sample are left out,
-    and so are speakers with fewer than 10 samples or without a training sample.
+    characters, and y (N,) the token of the next character. The last fifth of a speaker's samples is for testing. Training
+    samples that overlap with a test sample are left out, and so are speakers with fewer than 10 samples or no training sample.
     """
     parts: list[tuple[Array, ...]] = []
     for text in texts:
@@ -374,7 +372,7 @@ class Leaf(NaturalData):
         return self.samples_of(x, test), y, owner, test
 
     def samples_of(self, converted: Array, test: Array) -> Array:
-        """Return the samples x (N, ...) as float32, from all users' converted samples. `test` (N,) marks test samples."""
+        """Return all users' `converted` samples as x (N, ...), float32. Word ids must not depend on test samples, which `test` (N,) marks."""
         return converted.astype(np.float32, copy=False)
 
 

@@ -61,7 +61,7 @@ class Pack:
         return self._made[key]
 
     def run(self, works: Sequence[Callable[[], None]]) -> None:
-        """Run all functions to their ends, in turns. Each function must catch its own exceptions, since an exception ends all functions."""
+        """Run all functions to completion. They take turns, one at a time. Each must catch its exceptions: an uncaught one ends them all."""
         waiting: dict[greenlet, Call] = {}
         turns: dict[greenlet, tuple[Answer, ...]] = {greenlet(work): () for work in works}
         while turns:
@@ -129,7 +129,7 @@ def _structure(value: Any) -> Hashable:
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    """Stack the rows of one argument of several calls. Pad its second axis with zeros to the longest."""
+    """Concatenate the values that several calls pass for one argument. Pad the second axis with zeros to the length of the longest."""
     first, row = values[0], 0
     if is_dataclass(first) and not isinstance(first, type):
         parts = {}

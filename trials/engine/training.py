@@ -361,7 +361,9 @@ class Solver:
         moves: Callable[[Tensor], Move],
         memory: Memory,
     ) -> Answer:
-        """Train k clients from `start` (k, d) and return results as `follow` does. `moves(ids)` returns the step function of the rows `ids`."""
+        """Train k clients from `start` (k, d). Return the final weights `w`, the summed minibatch `loss` (k,), the weights `path` after
+        `marks` (k, E) steps, and the optimizer's state, by name. `moves(ids)` returns the function that takes steps of rows `ids`.
+        """
         path = start.new_empty(*marks.shape, start.shape[1])
         w, losses = torch.empty_like(start), start.new_zeros(len(start))
         draws = plan.draws if self.model.network.draws else None

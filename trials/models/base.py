@@ -174,7 +174,7 @@ class Model:
     def _closed_form(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return losses and gradients as `gradient_parts` does, for k softmax regressions. With outputs z = W x + b, the
+        """Return the losses (k,) of k softmax regressions, and the gradients of W and b. With outputs z = W x + b, the
         gradients are dF/dz = weight (softmax(z) - onehot(y)), dF/dW = (dF/dz)' x, and dF/db, the sum of dF/dz over samples.
         """
         (matrix, bias), x, label = self.views(w).values(), x.flatten(2), y.unsqueeze(-1)

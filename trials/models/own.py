@@ -178,7 +178,7 @@ def _why_alone(network: Network, x: Tensor) -> str:
 
 def check_module(network: Network, x: Tensor, where: str = "") -> None:
     """Raise `UserError` if a user's module breaks a rule. Its outputs may depend only on weights, samples and PyTorch's
-    random numbers. The module's `network` must give the same outputs and gradients as PyTorch itself.
+    random numbers. `network`, which wraps the module, must give the same outputs and gradients as the module by itself.
     """
 
     def demand(holds: bool, problem: str) -> None:

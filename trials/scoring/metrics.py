@@ -48,8 +48,8 @@ class Task:
         return sign(self.direction)
 
     def by(self, metric: str) -> "Task":
-        """Return this task, ranked by the setting `metric`: "pooled", "personal", "macro_f1", "balanced_accuracy" or "auc". Raise
-        `UserError` for one of the last three if the task is a regression.
+        """Return a copy of this task that ranks by the setting `metric`: "pooled", "personal", "macro_f1", "balanced_accuracy" or
+        "auc". Raise `UserError` for one of the last three if the task is a regression.
         """
         if metric in LABELWISE:
             if self != CLASSIFICATION:
