@@ -11,7 +11,7 @@ from trials.engine.federation import Federation
 @dataclass(frozen=True)
 class FedAgg(FedAvg):
     """FedAvg in which a first local pass gives each client a step size eta_{i,l} for each epoch l of a second pass.
-    In the first pass client i trains at eta_0 = lr. It has epoch ends w_{i,k}, k = 0..L, and full gradients
+    In the first pass client i trains at eta_0 = lr. It has weights w_{i,k} after epoch k = 0..L, and full gradients
     grad F_i(w_{i,l}). With phi1_l = mean_S grad F_i(w_{i,l}), phi2_k = mean_S w_{i,k},
     v_{i,l} = sum_{k > l} (w_{i,k} - phi2_k) and c = (1 - alpha) / alpha, the step sizes are
 
@@ -30,7 +30,7 @@ class FedAgg(FedAvg):
         shorter than max(16 eps, 1e-12) times the vectors that it is computed from, with eps of the dtype.
         `local_direction=own` follows the client's gradient (Algorithm 2). `mean` follows the mean gradient phi1_l (11):
         an epoch of J minibatches moves by -J eta_{i,l} phi1_l. The terms phi are plain means over the selected clients.
-        `sweeps` is how often phi, step sizes and training are repeated. The paper counts K d each way; here epoch ends,
+        `sweeps` is how often phi, step sizes and training repeat. The paper counts K d each way; here each epoch's weights,
         gradients and their means are counted, too. The default alpha, under which step sizes fall where the cosine is
         positive, came closest to the best scores in recorded trials. The paper's 0.1 is `published`.
     """
@@ -86,8 +86,9 @@ class FedAgg(FedAvg):
 
 
 def mean_fields(ids: Tensor, path: Tensor, g: Tensor, fed: Federation) -> tuple[Tensor, Tensor]:
-    """Return the clients' mean gradients phi1 (L, d) and mean epoch ends phi2 (L + 1, d). `g` (k, L, d) has the gradients,
-    `path` (k, L + 1, d) the epoch ends. Count the upload of both without the start, and the download of the means.
+    """Return means over clients: of gradients, phi1 (L, d), and of weights, phi2 (L + 1, d). `g` (k, L, d) has each client's
+    gradient before each of L epochs. `path` (k, L + 1, d) has its weights at the start and after each epoch. Count the bytes
+    sent: `g` and `path` to the server, the means back. Start weights are not sent, since all know them.
     """
     phi1, phi2 = fed.upload(ids, g).mean(0), path.mean(0)
     fed.upload(ids, path[:, 1:])
