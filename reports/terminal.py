@@ -39,7 +39,7 @@ def fitted(
     styles: Iterable[str | None] = (),
     ends: Container[int] = (),
 ) -> tuple[RichTable, list[str]]:
-    """Return a table of at most `width` characters, and the heads of columns that do not fit. The last columns are left
+    """Return a table of at most `width` characters, and the headings of columns that do not fit. The last columns are left
     out first. If the first `essential` columns are still too wide, names in them are broken over lines before one is left out.
     `styles` has the rows' Rich styles, and a rule follows each row whose index is in `ends`.
     """
@@ -56,7 +56,7 @@ def fitted(
 
 
 def drawn(content: Table, width: int) -> tuple[RichTable, list[str]]:
-    """Return a Rich table of at most `width` characters, and the heads of omitted columns. Best rows are bold; the title is left out."""
+    """Return a Rich table of at most `width` characters, and the headings of omitted columns. Best rows are bold; the title is omitted."""
     essential = len(content.columns) if content.essential is None else content.essential
     rows, styles = [], []
     for line in content.lines:

@@ -133,8 +133,8 @@ class Range:
         return round(value) if self.type == "int" else value
 
     def check(self, name: str, value: Any) -> Any:
-        """Return a hyperparameter's value, converted to its type. Raise `UserError` for a wrong type, an unknown choice, or
-        a number outside the valid limits. A number outside [low, high] is valid, since this interval limits only the search.
+        """Return a hyperparameter's value, converted to its type. Raise `UserError` for a wrong type, an unknown choice, or a
+        number that the algorithm cannot use. Numbers outside [low, high] are allowed, since only searches keep to this interval.
         """
         if self.choices is not None:
             if value in self.choices:
@@ -227,11 +227,11 @@ class Algorithm:
         raise NotImplementedError
 
     def scored(self, state: State, fed: "Federation") -> Scored:
-        """Return the models to evaluate, by name. Each is a weight vector (d,) or a group of `Devices`. The first one is ranked."""
+        """Return the models to evaluate, by name: weight vectors (d,) or groups of `Devices`. The run is ranked by the first one."""
         raise NotImplementedError
 
     def personal(self, state: State, fed: "Federation") -> Tensor | None:
-        """Return each client's own model (n, d), or None. By default, return the first entry of `scored` that has a model per client."""
+        """Return the clients' own models (n, d), or None. By default, return the first group of n models among those of `scored`."""
         devices = [m.models for m in self.scored(state, fed).values() if isinstance(m, Devices)]
         return next((models for models in devices if len(models) == fed.n), None)
 

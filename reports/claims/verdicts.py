@@ -289,8 +289,8 @@ def order_of(
     method: str, numbers: Mapping[str, Printed], values: Mapping[str, Seeds], rounds: int
 ) -> Order:
     """Compare `method` with each other method. Return the methods for which the measured order reverses the printed one, and
-    whether all orders are as printed. Skip pairs with equal printed numbers or with bounds. A measured order is the sign of
-    the mean difference over seeds. It counts if the 95 % interval, corrected for all comparisons, leaves out 0.
+    whether all orders are as printed. Skip pairs with equal printed numbers or with a bound such as "< 30". A measured order
+    is the sign of the mean difference over seeds. It counts if the 95 % interval, corrected for all comparisons, leaves out 0.
     """
     mine = numbers[method]
     others = [
@@ -357,8 +357,8 @@ def compare(
     by: float = 0.0,
 ) -> tuple[Verdict, Measured]:
     """Judge a claim such as `left - times * right < by`, and return the verdict and the mean difference. Runs are paired by
-    seed, and `relation` is the claim's sign. If only one side diverged, in all of at least two pairs, that side is the
-    worse one. If both diverged in all pairs, the claim fails. Other divergence is too noisy to judge.
+    seed, and `relation` is the claim's sign, such as "<". If one side diverged in all of two or more pairs, and the other in none,
+    it is the worse one. If both diverged in all of them, the claim fails. Any other divergence is too noisy to judge.
     """
     lost, gaps, subtracted = list[tuple[bool, bool]](), dict[int, float](), list[float]()
     for seed in filter(right.__contains__, left):

@@ -99,7 +99,7 @@ class Gap:
 
     @property
     def variance(self) -> float:
-        """Return the variance of the level means within strata, squares / freedom; 0 without degrees of freedom."""
+        """Return the variance of the means of `over`'s levels within strata: `squares` / `freedom`, or 0 if `freedom` is 0."""
         return self.squares / self.freedom if self.freedom else 0.0
 
 
@@ -142,7 +142,7 @@ def units(scores: Scores) -> int:
 
 
 def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
-    """Return a mean score for each level of factor `over`. The scores are in lists, by the levels of the outer factors."""
+    """Return the mean score of each level of factor `over`, in a list for each combination of levels of the outer factors."""
     place = Draw._fields.index(over)
     groups: dict[tuple[int, ...], list[float]] = defaultdict(list)
     for draw, score in scores.items():

@@ -157,7 +157,8 @@ def _bootstrap(
     rows: Sequence[Sequence[Mapping[str, Sequence[float]]]], names: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return the lower and upper ends of bootstrap intervals of the average ranks. Both are empty for fewer than 2 families of
-    data sets (`rows`). A sample draws families with replacement, and each method's scores in a scenario. The seed is fixed.
+    data sets (`rows`). A bootstrap sample draws families with replacement. Within each scenario, it also draws each method's
+    scores with replacement. The seed is fixed.
     """
     if len(rows) < 2:
         return (), ()
@@ -192,9 +193,8 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
     """Return the exact two-sided p-value of Wilcoxon's signed-rank test for paired differences. Differences of 0 are left
     out. If all are 0, the p-value is 1.
 
-    With ties SciPy would try all signs, which takes a second for 12 rows. Instead, each rank r is in the sum of positive
-    ranks with probability 1/2, so the coefficients of prod (1 + x^r) / 2 are the distribution of the sum. Ranks are doubled
-    to be whole.
+    With ties SciPy would try all signs, which takes a second for 12 rows. Instead, each rank r is in the sum of positive ranks
+    with probability 1/2, so the coefficients of prod (1 + x^r) / 2 are the sum's distribution. Ranks are doubled to be whole.
     """
     unequal = gaps[gaps != 0]
     ranks = (2 * stats.rankdata(abs(unequal), "average")).astype(int)

@@ -202,8 +202,8 @@ def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
 def _table(
     data: ReportData, content: Table, rows: Sequence[Row], look: Look, linked: bool
 ) -> Table:
-    """Return a ranking's table as pages show it, with pictures of intervals. Tuned files open in the last column. Columns
-    with equal values in all rows become a note below the table.
+    """Return a ranking's table as pages show it, with pictures of intervals. A click on a row's last cell shows the file of
+    its tuned configuration. Columns with equal values in all rows become a note below the table.
     """
     heads, last = content.columns, len(content.columns) - 1
     texts = list(zip(*(line.texts for line in content.lines), strict=True))

@@ -44,7 +44,7 @@ class Measure(NamedTuple):
     text: Callable[[Row], str]
 
     def cell(self, row: Row) -> Cell:
-        """Return a row's cell in this column, which keeps a number beside its text."""
+        """Return a row's cell in this column. It has a text and, if the row's field is a number, that number."""
         value = getattr(row, self.field)
         return Cell(self.text(row), value if isinstance(value, int | float) else None)
 
@@ -124,7 +124,7 @@ def leads(row: Row) -> bool:
 
 
 def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Table]:
-    """Return a table for each group of rows. `columns` has the heads of columns to show besides the usual columns."""
+    """Return a table for each group of rows. `columns` has the headings of columns to show besides the usual columns."""
     tables = []
     for group, rows in groups(board).items():
         shown, lines = measures(board, rows, columns), []
@@ -262,8 +262,8 @@ def across_table(metric: str, across: Across) -> Table:
 
 
 def render(board: Leaderboard, form: str, columns: Collection[str] = ()) -> str:
-    """Return a leaderboard as text in the form `csv`, `md` or `latex`. For CSV and Markdown, `columns` has the heads of
-    columns to write besides the usual columns. If `columns` is empty, all columns are written.
+    """Return a leaderboard as text in the form `csv`, `md` or `latex`. CSV and Markdown have all columns if `columns` is
+    empty. Otherwise they have the usual columns, and those with the headings in `columns`.
     """
     if form == "csv":
         return _csv(board, columns)
@@ -338,7 +338,7 @@ def audit_on_terminal(board: Leaderboard, width: int) -> Group:
 
 
 def _csv(board: Leaderboard, columns: Collection[str]) -> str:
-    """Return the board as CSV with full precision. `columns` adds columns to the usual columns; if it is empty, all fields are written."""
+    """Return the board as CSV with full precision: all fields if `columns` is empty, else the usual columns and `columns`."""
     import pandas as pd
 
     names = [*Row.__dataclass_fields__]

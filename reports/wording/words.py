@@ -150,15 +150,15 @@ def plural(over: str) -> str:
 
 
 def methods(rows: Sequence[Row]) -> bool:
-    """Return whether all ranked methods were tuned often enough to compare methods. Otherwise only configurations are compared."""
+    """Return whether there were enough searches (`UNITS`, `SEARCHES`) to compare methods, and not only their configurations."""
     units = [row.units if row.over != "seed" else 0 for row in rows if row.rank is not None]
     # Failures that do not occur in a method's few searches must show in those of the others.
     return bool(units) and min(units) >= UNITS and sum(sorted(units)[1:]) >= SEARCHES
 
 
 def answer(rows: Sequence[Row]) -> str:
-    """Return sentences that say which ranked methods may be the best, and how many runs diverged. The sentences compare
-    methods if all methods were tuned often enough, otherwise only the configurations that ran.
+    """Return sentences that say which ranked methods may be the best, and how many runs diverged. If there were too few
+    searches (`UNITS`, `SEARCHES`), the sentences are only about the configurations that ran, not about methods in general.
     """
     ranked = [row for row in rows if row.rank is not None]
     best = [label(row) for row in ranked if row.within_noise]
@@ -315,7 +315,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
 
 
 def _scenarios(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:
-    """Return a short name for each group of rows. The name has the parts of scenario and sweeps in which the groups differ."""
+    """Return a short name for each group of rows: whichever of data set, model, level and sweeps differ between the groups."""
     parts = {row.group: (*row.scenario, row.sweeps) for row in rows}
     differ = [len(set(names)) > 1 for names in zip(*parts.values(), strict=True)]
     return {group: " ".join(compress(names, differ)) for group, names in parts.items()}

@@ -46,8 +46,8 @@ def tuned_show(
 ) -> None:
     """Print the matching configuration with the best validation score as YAML.
 
-    Use --algorithm, --dataset, --model and --heterogeneity, or --where KEY=VALUE. The matching configurations must share one
-    data set and level, since scores of different levels cannot be compared.
+    Use --algorithm, --dataset, --model and --heterogeneity, or --where KEY=VALUE. All matches must share one data set and
+    level, since scores of different levels cannot be compared.
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     from suite.configurations.library import best_of
@@ -67,8 +67,8 @@ def tuned_export(
 ) -> None:
     """Write tuned configurations as programs that need only PyTorch.
 
-    For each algorithm in a scenario, the configuration with the best validation score is written, if programs support it.
-    Select with --algorithm, --dataset, --model and --heterogeneity, or with --where dataset=digits.
+    For each algorithm in a scenario, the configuration with the best validation score is written. Configurations that such
+    programs cannot express are left out. Select with --algorithm, --dataset, --model and --heterogeneity, or --where KEY=VALUE.
     """
     tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     from suite.configurations.program import SIGN, exported
@@ -112,8 +112,8 @@ def tuned_companions(
 ) -> None:
     """Print good values of hyperparameters, except learning rates, as YAML.
 
-    An algorithm gets one or two such settings (companions), which together promise the best accuracy on the data sets of the
-    tables. A study with `warm_start: companions:FILE` starts from the companions in a file.
+    An algorithm gets one or two such settings (companions), which together promise the best accuracy on the tables' data sets.
+    A study with `warm_start: companions:FILE` starts from such a file.
     """
     from suite.configurations.companions import FAMILIES, LEAST, Companions, measure, recorded
     from suite.yaml_files import dump

@@ -162,9 +162,9 @@ def best_of(configurations: TunedList) -> Tuned:
 def warm_start(
     entries: Sequence[Entry], configurations: Sequence[Tuned]
 ) -> dict[str, list[InitialConfiguration]]:
-    """Return the nearest tuned configuration of each entry in a list of one, by entry id. The list is empty without a
-    configuration of the same algorithm and task. The nearest configuration has the same data set if possible, then the same model,
-    then the same level. Hyperparameters without a value get the entry's defaults.
+    """Return a configuration to start each entry from: by entry id, a list with the tuned configuration nearest to the entry.
+    The list is empty if none has the entry's algorithm and task. Configurations of the same data set are nearest, then those
+    of the same model, then those of the same level. Hyperparameters without a value get the entry's defaults.
     """
     warm: dict[str, list[InitialConfiguration]] = {}
     for entry in entries:

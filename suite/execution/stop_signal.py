@@ -66,7 +66,7 @@ class Control:
 
     @property
     def draining(self) -> bool:
-        """Return whether the sweep is ending, so that no more trials begin. Check requests and the deadline every 0.5 seconds."""
+        """Return whether the sweep is ending and no more trials begin. Requests and the deadline are checked at most every 0.5 s."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + POLL_SECONDS
             if self.asked in WORDS:

@@ -106,7 +106,7 @@ def _entries(
 
 
 def _facts(table: PaperTable, row: TableRow) -> dict[Address, Any]:
-    """Return a row's numbers by (metric, method). For each statement return why no run can judge it, or "" if a run can."""
+    """Return a row's numbers by (metric, method). The key (statement,) has the reason why no run can judge it, or "" if one can."""
     facts: dict[Address, Any] = {}
     for name, column in row.numbers.items():
         for method, number in column.items():

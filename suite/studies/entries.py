@@ -49,9 +49,7 @@ class Entry:
         return self._cls.paper
 
     def outside(self, params: Mapping[str, Any] | None = None) -> str:
-        """Return which settings break assumptions of the algorithm's paper, and why, or "" if none do. `params` is the
-        configuration; None means the default one.
-        """
+        """Return which settings of a configuration (None: the default) break its paper's assumptions, and why, or "" if none do."""
         return outside(self._cls, self.spec(params or self.space.default(), 0).settings)
 
     @property
@@ -68,7 +66,9 @@ class Entry:
         return ignored and self.settings.metric != "personal"
 
     def reference(self, params: Mapping[str, Any] | None = None) -> bool:
-        """Return whether a configuration (None: the default) is unranked, as a reference method or outside its paper's assumptions."""
+        """Return whether leaderboards show a configuration (None: the default) without a rank. This is so for reference
+        algorithms, and for settings that break assumptions of the algorithm's paper.
+        """
         unranked = self._cls.reference and self._cls.ranked_under != self.settings.metric
         return unranked or bool(self.outside(params))
 

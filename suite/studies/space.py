@@ -115,8 +115,9 @@ class Space:
         costs: Collection[str] = (),
     ) -> "Space":
         """Return the algorithm's space, with ranges replaced by those of `search`. A key is a setting (`batch_size`), or a
-        hyperparameter of all algorithms (`mu`) or of one (`fedprox.mu`, which overrides `mu`). The study bounds `costs`.
-        Raise `UserError` for an invalid range or default, or a range that needs a bound on another cost.
+        hyperparameter of all algorithms (`mu`) or of one (`fedprox.mu`, which overrides `mu`). `costs` are those that the study
+        limits, such as `uploaded_bytes`. Some hyperparameters may be searched only under such a limit. Raise `UserError` if
+        that limit is missing, or for an invalid range or default.
         """
         defaults = dict(algorithm.configured({}).__dict__)
         ranges = {
@@ -177,9 +178,7 @@ class Space:
         return existing(values, self.ranges)
 
     def distributions(self, values: Mapping[str, Any]) -> "dict[str, BaseDistribution] | None":
-        """Return Optuna's distribution for each name in `values`. Return None when a value lies outside its range, since
-        Optuna refuses such a trial.
-        """
+        """Return Optuna's distribution for each name in `values`, or None if a value is outside its range, which Optuna refuses."""
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
         kinds = CategoricalDistribution, IntDistribution, FloatDistribution

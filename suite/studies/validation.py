@@ -96,13 +96,13 @@ def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> 
 
 
 def rule(fault: Mapping[str, Any]) -> str:
-    """Return the broken rule in a pydantic error, worded like the suite's other messages."""
+    """Return which rule is broken according to a pydantic error, such as "must be greater than 0", in the suite's wording."""
     text = str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
     return RULES.get(fault["type"], text)
 
 
 def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
-    """Return the broken rule in a pydantic error. For an unknown key, suggest the key that was probably meant."""
+    """Return which rule is broken, as `rule` does. For an unknown key, suggest the key that was probably meant."""
     if fault["type"] != "extra_forbidden":
         return rule(fault)
     owner: Any = model

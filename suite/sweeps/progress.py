@@ -60,9 +60,10 @@ class Deadline:
     def presses(self, search: "SweepSearch") -> bool:
         """Return whether the search must end now, so that the sweep meets its deadline.
 
-        With t_e seconds per trial of entry e, n_e trials left (one search trial, then repeats of the best), and c trials at
-        once, the time needed is phases * max_e t_e + sum_e n_e t_e / c. The phases are search, confirmation (optional) and
-        final runs; each ends with idle slots. An entry without ended trials counts as slow as the slowest.
+        It must end if there is no time for one more search trial of each entry and what follows. Let n_e be the trials left of
+        entry e in that case (search trials and repeats of the best), t_e the seconds per trial, and c the trials at once. Then
+        the time needed is phases * max_e t_e + sum_e n_e t_e / c. The phases are search, confirmation (optional) and final
+        runs; each ends with idle slots. An entry without ended trials counts as slow as the slowest.
         """
         spent = self._later or self._first
         if not spent:
@@ -94,7 +95,6 @@ class Progress:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Progress":
-        """Start the display."""
         if sys.stderr.isatty():
             # Other output to standard error appears above the line.
             self._live = Live(console=Console(stderr=True), auto_refresh=False)

@@ -72,7 +72,7 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
 
 
 def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) -> dict[str, Any]:
-    """Return the numbers of an entry's trials, by status, and its best score. Final runs count only if they are in `finals`."""
+    """Return an entry's best score, and how many of its trials have each status. Final runs count only if they are in `finals`."""
     assert state.begun is not None
     tally, study = state.tallies[entry_id], state.begun.study
     planned, confirms = state.planned.get(entry_id, 0), confirms_of(study)

@@ -99,7 +99,7 @@ def table_of(
 
 
 def _joined(parts: Sequence[Any], state: SweepState, finals: Collection[str]) -> Any:
-    """Join tables of trials to one, without running trials, sorted by trial id, with ids of MLflow runs. Mark final runs outside `finals` as "superseded"."""
+    """Return one table of all ended trials, sorted by id, with MLflow run ids. Mark final runs outside `finals` as "superseded"."""
     rows = pa.concat_tables(parts)
     trial_ids = rows["trial_id"].to_pylist()
     ended = (number for number, trial_id in enumerate(trial_ids) if trial_id in state.ended)

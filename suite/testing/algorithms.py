@@ -186,7 +186,7 @@ class Checked:
         return ", ".join([*runs, "sequential"])
 
     def repeats(self) -> str:
-        """Check that a second run with the same seed, and runs continued from a checkpoint, equal the first run bit for bit."""
+        """Check that a repeated run, and runs continued from a checkpoint, equal the first run bit for bit. Return "to the bit"."""
         rule = "a second run differs: draw random numbers by fed.uniform, and keep nothing on the class"
         demand(same(finish(self.begun()), self.done), rule)
         rule = "a run that goes on from a checkpoint differs: all that survives a round must be in the state"
@@ -216,7 +216,7 @@ class Checked:
         return f"{down / model:.3g} K d down, {up / model:.3g} K d up{peers}"
 
     def equals(self, other: str, exact: bool = False) -> str:
-        """Check that the algorithm `other` has equal metrics (except bytes) and weights: bit for bit if `exact`, else up to rounding."""
+        """Check that metrics (except bytes) and weights equal those of `other`, to the bit if `exact`, else nearly. Return a summary."""
         theirs, most = finish(self.begun(other)), 0.0 if exact else TOLERANCE
         difference = _difference(self.done, theirs)
         words = f"weights end {difference:.1e} apart, relative to the largest"

@@ -231,7 +231,7 @@ class Store:
         return [run.run_id for run in of_sweep if run.tags.get("kind") != RunKind.SWEEP]
 
     def get(self, run_id: str) -> Record:
-        """Return the run whose id begins with `run_id`. Raise `UserError` for no or several such runs, or one in another format."""
+        """Return the run whose id begins with `run_id`. Raise `UserError` for no match, for several, or for another format version."""
         runs = self._runs(f"attributes.run_id LIKE '{run_id}%'") if run_id.isalnum() else []
         if len(runs) != 1:
             what = "more than one run begins with" if runs else "there is no run"

@@ -88,8 +88,9 @@ class FedAgg(FedAvg):
 
 
 def mean_fields(ids: Tensor, path: Tensor, g: Tensor, fed: Federation) -> tuple[Tensor, Tensor]:
-    """Return the clients' mean gradients phi1 (L, d) and mean epoch ends phi2 (L + 1, d). `g` (k, L, d) has the gradients,
-    `path` (k, L + 1, d) the epoch ends. Count the upload of both without the start, and the download of the means.
+    """Return means over clients: of gradients, phi1 (L, d), and of weights, phi2 (L + 1, d). `g` (k, L, d) has each client's
+    gradient before each of L epochs. `path` (k, L + 1, d) has its weights at the start and after each epoch. Count the bytes
+    sent: `g` and `path` to the server, the means back. Start weights are not sent, since all know them.
     """
     phi1, phi2 = fed.upload(ids, g).mean(0), path.mean(0)
     fed.upload(ids, path[:, 1:])

@@ -37,7 +37,9 @@ class FedDC(FedDyn):
         return {**state, "g": torch.zeros_like(state["w"]), "g_k": fed.client_rows()}
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """Return the tensors that local steps need. FedDC adds `correction` = g / om_k - g_k (k, d) to FedDyn's tensors."""
+        """Return the tensors that local steps need: FedDyn's, and `correction` (k, d) = g / om_k - g_k. Here g and g_k are the
+        gradient estimates of the server and the client. om_k is the client's aggregation weight over the mean weight.
+        """
         share = state["g"] / fed.relative_size(ids).unsqueeze(1)
         return {**super().rows(state, ids, fed), "correction": share - state["g_k"][ids]}
 

@@ -46,7 +46,7 @@ class FedUmf(FedAvg):
         }
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """Return start weights (k, d). Clients that the last round did not select add their scaled update of that round to the model."""
+        """Return start weights (k, d): the server's. Clients that trained unselected in the last round add that update, scaled."""
         theta, *_ = [fed.broadcast(fed.everyone, state[name]) for name in self.sent]
         idle = torch.ones(fed.n, dtype=torch.bool)
         idle[ids] = idle[fed.absent] = False

@@ -10,7 +10,7 @@ OWN = Path("/proc/self/cgroup")  # the file that names this process's group
 
 
 def usable_cpus() -> int:
-    """Return how many processors this process may use, at least 1. The lowest limit of affinity, control groups and SLURM counts."""
+    """Return how many processors this process may use, at least 1. CPU affinity, control groups and SLURM may limit the number."""
     linux = hasattr(os, "sched_getaffinity")
     limits: list[float] = [len(os.sched_getaffinity(0)) if linux else os.cpu_count() or 1]
     for text in _limits("cpu.max"):

@@ -113,8 +113,8 @@ def make(kind: str, text: str, cls: type, arguments: str | None) -> Any:
 
 
 def spell(name: str, value: Any) -> str:
-    """Return the canonical spelling of an object, `name(arguments)`. Leave out positional arguments if all have their
-    defaults, keyword arguments that are None, and flags that are False.
+    """Return the canonical spelling of an object, `name(arguments)`. Leave out flags that are False and keyword arguments
+    that are None. Leave out the positional arguments if all of them have their default values.
     """
     values = [(f, getattr(value, f.name)) for f in fields(value)]
     positional = [(f, v) for f, v in values if not f.kw_only]

@@ -47,7 +47,6 @@ class Dataset:
 @dataclass(frozen=True)
 class Published:
     """A published file, or a folder of files with one of the `suffixes`, identified by the MD5 of its unpacked content.
-
     `path`, relative to the data root, is where the file or folder lies. Beside it a packed copy may lie instead (.gz,
     .tar.gz, .tar.xz, or an archive named as in the `url`). The `md5` of a folder is computed from a text with one line
     `NAME MD5` per file, sorted by name. If no checksum is published, `md5` is "", and content is checked when it is loaded.
@@ -96,7 +95,9 @@ class Published:
             yield from sorted(contents.items())
 
     def report(self, root: Path) -> dict[str, Any]:
-        """Return the file's `name`, `path`, `expected` and `found` content (None: no file), and whether both agree (`sound`)."""
+        """Return the file's `name` and `path`, its `expected` and `found` content, and whether these two agree (`sound`). Content
+        is a text such as "md5 0cc1..."; `found` is None if there is no file.
+        """
         expected = f"md5 {self.md5}" if self.md5 else "content that loads"
         path, content = self.find(root), None
         if path is not None:

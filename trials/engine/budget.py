@@ -36,7 +36,7 @@ def client_bytes(model: Model, data: FederatedData, settings: Settings, like: to
 
 
 def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) -> float:
-    """Return the least number of bytes that a plan of minibatches takes: that of a round or of fine-tuning, whichever is larger."""
+    """Return a low estimate of the bytes that a plan of minibatches takes, for a round or for fine-tuning, whichever is larger."""
     per_epoch, ids = steps_per_epoch(data.sizes, settings.batch_size), np.arange(data.clients)
     steps = level.local_steps(asked_steps(settings, per_epoch), per_epoch, ids, 1, 0)
     longest = max(steps.max(), (settings.fine_tune or 0) * per_epoch.max())

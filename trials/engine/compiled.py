@@ -21,8 +21,8 @@ Array = npt.NDArray[Any]
 
 
 def follow(training: Any, memory: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tensor]:
-    """Train a linear model z = W x + b, and return results as `Solver.follow` does. The loss is cross-entropy if `slope` is 0,
-    else a squared error with the derivative slope (z - y).
+    """Train a linear model z = W x + b, and return results as `Solver.follow` does. If `slope` is 0, the loss is cross-entropy.
+    Otherwise it is a squared error, whose derivative with respect to z is `slope` times (z - y).
     """
     plan, marks = training.plan, training.marks
     w = training.start.clone(memory_format=torch.contiguous_format)

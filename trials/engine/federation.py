@@ -250,7 +250,7 @@ class Federation:
     # State and random numbers
 
     def initial(self, ids: Tensor) -> Tensor:
-        """Return initial weights (k, d). By the setting `init` they are zeros, equal for all clients, or random for each client."""
+        """Return initial weights (k, d). The setting `init` makes them zeros, one random vector for all, or one for each client."""
         if self.settings.init == "zeros":
             return self._zeros(ids)
         owners = ids.numpy() if self.settings.init == "own" else np.array([SERVER])
@@ -333,7 +333,7 @@ class Federation:
 
         A step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g. w and g are (a, d) for the a
         clients with steps left, and `direction` gets their part of `rows` (k, ...). `lr` is a number, (k,) or (k, epochs).
-        `at_round` repeats an earlier round's minibatches; `deferred` must have counted this work in that round.
+        `at_round` repeats an earlier round's minibatches. Their cost must have been counted in that round, by `deferred`.
         """
         loss, at = self._loss, self.round if at_round is None else at_round
         w, _ = self._train(ids, start, lr, direction, rows, at)

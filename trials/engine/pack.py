@@ -120,7 +120,9 @@ def _content(value: Any) -> Hashable:
 
 
 def _structure(value: Any) -> Hashable:
-    """Return a hashable key that is equal for arguments that can be computed together. Arrays may differ in their numbers of rows and columns, except one column."""
+    """Return a hashable key that is equal for arguments that can be computed together. Such arrays may have different numbers
+    of rows. They may have different numbers of columns, too, unless one of them has a single column.
+    """
     if is_dataclass(value):
         return tuple(_structure(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, torch.Tensor | np.ndarray):

@@ -35,11 +35,9 @@ COMPILED: dict[Loss, float] = {cross_entropy: 0.0, squared_error: 2.0, half_squa
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """The minibatches of k clients, each of which is a row.
-
-    `samples` (k, J, B) are ids of the data set's samples. `weight` (k, J, B) is each sample's share in its minibatch's
-    loss; padding comes last and has 0. Row i has `steps[i]` <= J steps. `draws` (k,) seed the random numbers of a row's
-    training, such as dropout's. `clients` (k,) are the rows' client ids.
+    """The minibatches of k clients, each of which is a row. `samples` (k, J, B) are ids of the data set's samples. `weight`
+    (k, J, B) is each sample's share in its minibatch's loss; padding comes last and has 0. Row i has `steps[i]` <= J steps.
+    `draws` (k,) seed the random numbers of a row's training, such as dropout's. `clients` (k,) are the rows' client ids.
     """
 
     samples: Array
@@ -213,11 +211,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """The local training of k rows from `start` (k, d): steps of a plan along scale g + pull w + shift.
-
-    `lr` is (k, J), or (k, 1) for all steps. If it is None, steps change only the momentum, not the weights. `scale` and
-    `pull` are (k, 1), `shift` is (k, d). `pull` and `shift` are None if all are 0, since 0 times infinity is not 0.
-    Weights are recorded after `marks` (k, E) steps. The marks of a row ascend from 1; a 0 is padding.
+    """The local training of k rows from `start` (k, d): steps of a plan along scale g + pull w + shift. `lr` is (k, J), or
+    (k, 1) for all steps. If it is None, steps change only the momentum, not the weights. `scale` and `pull` are (k, 1),
+    `shift` is (k, d). `pull` and `shift` are None if all are 0, since 0 times infinity is not 0. Weights are recorded after
+    `marks` (k, E) steps. The marks of a row ascend from 1; a 0 is padding.
     """
 
     start: Tensor
@@ -280,10 +277,9 @@ def execution(model: Model, settings: Settings, device: torch.device) -> str:
 
 class Solver:
     """The solver of a run, which computes plans on a model and samples x (N, *shape), y (N,) in one of three ways.
-
     `batched` computes `chunk` clients at a time as one tensor program (default: all). `sequential` computes one client
-    after the other, without padding; tests compare the others with it. `compiled` is batched, except that SGD of a
-    linear model is one compiled loop if its direction is `Affine` and not clipped.
+    after the other, without padding; tests compare the others with it. `compiled` is batched, except that SGD of a linear
+    model is one compiled loop if its direction is `Affine` and not clipped.
     """
 
     def __init__(
@@ -394,7 +390,9 @@ class Solver:
     def _any_move(
         self, rule: Rule, lr: Tensor, direction: Direction, aligned: dict[str, Tensor], ids: Tensor
     ) -> Move:
-        """Return a step function for rows `ids` of the weights, by `rule` along `direction`."""
+        """Return a function that takes a step with the rows `ids` of the weights w. The step follows `rule`, along
+        direction(w, g, **aligned) for the gradient g at w.
+        """
 
         def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, memory: Memory) -> None:
             g, at = torch.cat(parts, -1), ids[rows]
@@ -409,7 +407,9 @@ class Solver:
         return move
 
     def _affine_move(self, training: LocalTraining, ids: Tensor) -> Move:
-        """Return a step function for rows `ids` of the weights. Its direction is scale g + pull w + shift, with gradient g at weights w."""
+        """Return a function that takes a step with the rows `ids` of the weights w. The step is along scale g + pull w + shift,
+        with the gradient g at w. The other terms are those of `training`.
+        """
         optional = training.pull, training.shift, training.lr
         pull, shift, lr = (None if value is None else value[ids] for value in optional)
         scale = training.scale[ids]
@@ -430,7 +430,9 @@ class Solver:
         return move
 
     def scored(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Answer:
-        """Return the first metric in `scores` of each model w (k, d), as `score` (k,): the mean over the planned samples, by their sample weights."""
+        """Return the mean score of each model w (k, d) as `score` (k,). The score is the first metric in `scores`. The mean is
+        over the planned samples of the model, weighted as in the plan.
+        """
         totals = w.new_zeros(len(w))
         for _, ids, steps in self._groups(plan):
             now, sums = w[ids], w.new_zeros(len(ids))

@@ -55,7 +55,6 @@ class IID(Partition):
 @dataclass(frozen=True)
 class Dirichlet(Partition):
     """The partition with equal sizes floor(N/n) and label shares q_k ~ Dirichlet(a), as in the code of FedDyn and FedDC.
-
     Samples are assigned one by one. A random client that is not full draws a label from q_k, restricted to labels with
     samples left, and takes one of these. If q_k has no such label, the client draws in proportion to the samples left.
     """
@@ -102,11 +101,10 @@ class Dirichlet(Partition):
 
 @dataclass(frozen=True)
 class DirichletByClass(Partition):
-    """The partition that shares each label l among the n clients by p_l ~ Dirichlet(a).
-
-    Yurochkin et al. (2019) and Li et al. (2022) use it. Their code draws anew until every client has enough samples, which
-    for small a never ends. Here a client without samples takes one from the largest client, of the label most frequent there.
-    If a is so large that p_l overflows, p_l is 1/n.
+    """The partition that shares each label l among the n clients by p_l ~ Dirichlet(a), as in Yurochkin et al. (2019) and Li et
+    al. (2022). Their code draws anew until every client has enough samples, which for small a never ends. Here a client
+    without samples takes one from the largest client, of the label most frequent there. If a is so large that p_l overflows,
+    p_l is 1/n.
     """
 
     summary = "each label is shared by proportions drawn from Dirichlet(a)"
@@ -130,9 +128,8 @@ class DirichletByClass(Partition):
 
 @dataclass(frozen=True)
 class Labels(Partition):
-    """The partition in which client k holds the c labels (k + j) mod C, j < c, and a label's holders share it equally.
-
-    FedProx's MNIST and FOLB Fig. 6 assign labels in this way, with sizes by `+sizes(powerlaw)`.
+    """The partition in which client k holds the c labels (k + j) mod C, j < c, and a label's holders share it equally. FedProx's
+    MNIST and FOLB Fig. 6 assign labels in this way, with sizes by `+sizes(powerlaw)`.
     """
 
     summary = "each client holds exactly c labels"
@@ -163,11 +160,10 @@ class Labels(Partition):
 
 @dataclass(frozen=True)
 class Shards(Partition):
-    """The partition of samples sorted by label into s n shards, of which each client gets s at random (McMahan et al. 2017).
-
-    FedAgg uses it, too. Shard sizes differ by at most one, and a shard may hold two labels or more. With `strict` (FedUmf's
-    blocks by category) a shard holds one label, so that a client has at most s labels. Each label is then cut into shards
-    in proportion to its samples, at least one.
+    """The partition of samples sorted by label into s n shards, of which each client gets s at random (McMahan et al.
+    2017). FedAgg uses it, too. Shard sizes differ by at most one, and a shard may hold two labels or more. With `strict`
+    (FedUmf's blocks by category) a shard holds one label, so that a client has at most s labels. Each label is then cut
+    into shards in proportion to its samples, at least one.
     """
 
     summary = "s shards of the samples sorted by label; strict: at most s labels"
@@ -213,10 +209,9 @@ class Natural(Partition):
 
 
 class GaussianSizes(Partition):
-    """A partition that gives device k m_k = max(floor(N(mean, std^2)), 1) random samples of its labels (SAFL).
-
-    Devices may share samples. Within a device samples are drawn without replacement, or with replacement where its labels
-    have fewer than m_k samples.
+    """A partition that gives device k m_k = max(floor(N(mean, std^2)), 1) random samples of its labels (SAFL). Devices may
+    share samples. Within a device samples are drawn without replacement, or with replacement where its labels have fewer
+    than m_k samples.
     """
 
     overlap = True
@@ -225,7 +220,9 @@ class GaussianSizes(Partition):
 
     @abstractmethod
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        """Yield each device's labels, chosen from those `present` in the data. Draw them lazily, since sizes are drawn first."""
+        """Yield each device's labels, chosen from the labels `present` in the data. Draw the labels of a device only when they
+        are requested, since `assign` takes the sizes of all devices from `rng` before.
+        """
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         present = np.flatnonzero(stocks(y))
@@ -244,10 +241,9 @@ class GaussianSizes(Partition):
 
 @dataclass(frozen=True)
 class Gaussian(GaussianSizes):
-    """The partition of SAFL section V: Gaussian sizes, and `labels` random labels a device.
-
-    `labels` is a number for all devices, or LOW..HIGH for a uniform number each. The paper's variance of 100 is std 10.
-    The paper's "at most 7 digits" can be read as 7 for every device, our default, or as 1..7.
+    """The partition of SAFL section V: Gaussian sizes, and `labels` random labels a device. `labels` is a number for all devices,
+    or LOW..HIGH for a uniform number each. The paper's variance of 100 is std 10. The paper's "at most 7 digits" can be read
+    as 7 for every device, our default, or as 1..7.
     """
 
     summary = "SAFL: Gaussian sizes, a few random labels (7, or 1..7); devices share samples"
@@ -265,10 +261,9 @@ class Gaussian(GaussianSizes):
 
 @dataclass(frozen=True)
 class Groups(GaussianSizes):
-    """The partition of SAFL Fig. 4: two groups of devices with Gaussian sizes, each with labels of its own.
-
-    The first `share` of the devices hold the labels `first`, the others `second`; each group has at least one device. The
-    paper does not say how many devices a group has; by default it is half of them.
+    """The partition of SAFL Fig. 4: two groups of devices with Gaussian sizes, each with labels of its own. The first `share` of
+    the devices hold the labels `first`, the others `second`; each group has at least one device. The paper does not say how
+    many devices a group has; by default it is half of them.
     """
 
     summary = "SAFL Fig. 4: two groups of devices, each with labels of its own"

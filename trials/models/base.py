@@ -64,11 +64,10 @@ def _skeleton(architecture: Architecture, shape: tuple[int, ...], classes: int) 
 
 
 class Model:
-    """A network for a data set's samples, with its layout, initial weights, losses and gradients.
-
-    `d` is the number of weights. `layout` gives each parameter's place in the flat vector. `mixed` computes layers in
-    bfloat16, while weights and gradients stay float32. `statistics` are BatchNorm's running statistics, or None.
-    `one_by_one` is true if a sample's outputs do not depend on the rest of its batch.
+    """A network for a data set's samples, with its layout, initial weights, losses and gradients. `d` is the number of
+    weights. `layout` gives each parameter's place in the flat vector. `mixed` computes layers in bfloat16, while weights
+    and gradients stay float32. `statistics` are BatchNorm's running statistics, or None. `one_by_one` is true if a sample's
+    outputs do not depend on the rest of its batch.
     """
 
     def __init__(
@@ -187,8 +186,8 @@ class Model:
             return losses, [torch.bmm(dz.transpose(1, 2), x).flatten(1), dz.sum(1)]
 
     def exact(self, width: int, like: Tensor, slopes: bool = True) -> bool:
-        """Return whether a client's outputs have the same bits alone as among other clients. `slopes` compares gradients
-        instead of outputs. The test runs once for each minibatch `width`, dtype, device and number of threads.
+        """Return whether computing several clients at once gives each the same bits as computing it alone. Compare gradients
+        if `slopes`, else outputs. The result is kept for each minibatch size `width`, dtype, device and number of threads.
         """
         key = width, slopes, like.dtype, like.device, torch.get_num_threads()
         if key not in self.network.exact:

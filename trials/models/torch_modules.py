@@ -15,7 +15,7 @@ SIDES = (None, 64, 224, 299)  # sides to which images are scaled (None: not), sm
 
 
 class BatchedLinear(torch.autograd.Function):
-    """The function x w' + b for k clients. Its gradient in w has the memory layout of w, which saves a copy."""
+    """The function x w' + b for k clients. Its gradient with respect to w has the memory layout of w, which saves a copy."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ class BatchedLinear(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
-        """Return a loss's gradients in x, w and the biases: z w, z' x, and z summed over samples. z is the gradient in the outputs."""
+        """Return dL/dx = z w, dL/dw = z' x and dL/db, the sum of z over samples, for a loss L with dL/d(outputs) = z."""
         (z,), (x, w) = gradients, ctx.saved_tensors
         into_x = torch.bmm(z, w) if ctx.needs_input_grad[0] else None
         return into_x, torch.bmm(z.transpose(1, 2), x), z.sum(1)

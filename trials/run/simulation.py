@@ -52,7 +52,7 @@ class Simulation:
 
     @property
     def task(self) -> Task:
-        """Return the data set's task, with the metric that ranks the run."""
+        """Return the data set's task, with the metric by which the run is ranked."""
         return self.fed.data.dataset.task.by(self.fed.settings.metric)
 
     @property
@@ -88,7 +88,7 @@ class Simulation:
         return self.history[-1]
 
     def _evaluation(self) -> dict[str, float]:
-        """Score all models, and return the scores by name. Names begin with the model's name, except for the first model, which is ranked."""
+        """Score all models, and return the scores by name. Except for the first model's, names begin with the model's name."""
         started, fed = time.perf_counter(), self.fed
         (_, ranked), *others = self.scored().items()
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
@@ -117,7 +117,7 @@ class Simulation:
         return {**entry, **fed.counters}
 
     def scored(self) -> Scored:
-        """Return the models to evaluate, by name. The first model ranks the run. Raise `UserError` for a model of wrong shape."""
+        """Return the models to evaluate, by name. The run is ranked by the first one. Raise `UserError` if a model has a wrong shape."""
         models: Scored = hook(self.algorithm, "scored", dict, self.state, self.fed)
         for name, model in models.items():
             several, d = isinstance(model, Devices), self.fed.d
