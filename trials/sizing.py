@@ -21,6 +21,7 @@ ROUNDS = 5  # rounds over which local steps are averaged
 SIZE = 16  # most trials in a pack; more gain little
 CALLS = {"cpu": 16e6, "cuda": 2e9}  # operations of a step whose time is that of its calls
 BYTES = 4e9  # most memory of a pack
+QUEUE, SHORT = 6, 1e9  # most compiled trials in a pack, and most operations of each
 
 
 def pace(
@@ -113,15 +114,17 @@ def _size(value: Tensor | ClientRows) -> int:
 def pack_size(
     spec: TrialSpec, data: FederatedData, model: Model, device: str, takes: Footprint
 ) -> int:
-    """Return how many trials (1 to 16) can share a process as a pack, if one trial costs `takes`. Return 1 without batched
-    execution, with `clip_norm`, if packing might change results, or if steps are so large that packing saves no time.
+    """Return how many trials (1 to 16) can share a process as a pack, if one trial costs `takes`. Return 1 if packing might
+    change results or saves no time: with `clip_norm`, sequential execution, or too much work in a step or trial.
     """
     s, kind = spec.settings, torch.device(device).type
-    step = 6 * selected(s, data.clients) * widest(data, s) * model.d  # operations
-    batched = execution(model, s, torch.device(device)) == "batched" and s.clip_norm is None
+    mode, work = execution(model, s, torch.device(device)), 6 * widest(data, s) * model.d
+    if mode == "compiled":  # a process computes one after the other, but is handed out once
+        return QUEUE if work * takes.steps * s.rounds < SHORT else 1
     # On a CPU the bits of a convolution may depend on the other clients in the batch.
     exact = kind != "cpu" or model.batched_up_to == math.inf
-    if not batched or not exact or step > CALLS[kind]:
+    batched = mode == "batched" and s.clip_norm is None
+    if not batched or not exact or work * selected(s, data.clients) > CALLS[kind]:
         return 1
     return max(1, min(SIZE, int(BYTES // own_bytes(takes, kind))))
 
