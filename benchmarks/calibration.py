@@ -344,23 +344,22 @@ python benchmarks/calibration.py --output docs     # writes this page
 
 A board is a simulated leaderboard of one scenario, with 3 to 10 *units* (tunings, partitions or splits). The true differences
 of a board are known: methods are equal, half of them are {margin:.0f} points behind, they differ by millionths, or one is far ahead.
-A figure is the percentage of {boards:,} boards that make any false claim. It is the largest of such percentages over these four cases
-and over {methods} methods.
-The standard error is {error:.2f} points at 5 %.
+A figure is the percentage of {boards:,} boards that make any false claim. It is the largest of those for these
+four cases and for {methods} methods. A figure of 5 % has a standard error of {error:.2f} percentage points.
 
-A [leaderboard](../leaderboards.md#compare-methods-in-a-scenario) makes claims on *methods* whose searches fail as often as those that
-ran, or on the *configurations* that ran. Claims on methods in general would be false on up to {strict:.1f} % of boards, since a few
-searches may miss rare failures, which cost {failure:.0f} points each in the simulation.
+A [leaderboard](../leaderboards.md#compare-methods-in-a-scenario) makes claims about *methods*, assuming that other searches fail as
+often as those that ran, or about the *configurations* that ran. Without this assumption, claims about methods would be false on up to
+{strict:.1f} % of boards, since rare failures may be absent from so few searches. A failure costs {failure:.0f} points here.
 
 """
 POWER = """
-With {units} units, at least {power} % of boards show that a method {behind:.0f} points behind is worse, if all scores are normal with one spread.
+If all scores are normal with equal spreads, a method {behind:.0f} points behind is shown to be worse on at least {power} % of boards with {units} units.
 """
 FRIEDMAN = """
 ## Tests over data sets
 
-The table shows in percent how often Friedman's test calls equal methods different, the largest figure over {methods}
-methods. There are eight families of data sets, one of which has four correlated data sets. Leaderboards test by families.
+The table shows in percent how often Friedman's test calls equal methods different. Each figure is the largest of those for
+{methods} methods. There are eight families of data sets, one of which has four correlated data sets. Leaderboards test by families.
 
 """
 

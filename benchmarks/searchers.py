@@ -2,9 +2,9 @@
 
     python benchmarks/searchers.py --repetitions 6 --output docs/results/searchers.json --figure docs/results/searchers.svg
 
-A search is the suite's own, with its sampler, its lag and its random first trials. Instead of training, a random forest predicts the
-accuracy of a configuration without noise; it is fitted to the scenario's recorded trials of random search. Regret is the
-accuracy of the best known configuration of the scenario minus that of the best one so far, in percentage points.
+A search is the suite's own, with its sampler, its lag and its random first trials. A random forest predicts the accuracy of each
+configuration, without noise. It is fitted to the scenario's recorded trials of random search. Regret is the lead in accuracy, in
+percentage points, of the scenario's best recorded configuration over the best one that the search has tried.
 All families of data sets have equal weight in means; intervals are Student's, over families.
 """
 

@@ -42,7 +42,7 @@ def test_the_tolerances_are_those_of_the_verdicts():
 
 def test_how_far_apart_shared_rates_are():
     (least,) = re.findall(
-        r"of any eight no two are nearer than (\d+) % of the range",
+        r"Of eight in a row, no two are nearer than (\d+) % of the range",
         " ".join((DOCS / "search.md").read_text().split()),
     )
     for seed in range(20):

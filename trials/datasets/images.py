@@ -26,7 +26,7 @@ UNIT: Scale = ((0.0,), (1.0,))
 
 def standardised(images: Dataset, scale: Scale | None = None) -> Dataset:
     """Return images with standardised pixels (p / 255 - mean) / deviation, for p in 0..255. `scale` holds mean and deviation
-    per channel. By default they are those of the training images, and a constant channel is only shifted.
+    per channel. By default they are those of the training images, and a constant channel is only centred.
     """
     if scale is None:
         moments = []

@@ -305,7 +305,7 @@ def _words(column: pd.Series[Any], options: Options) -> Array:
 
 def scaled(x: Array, test: Array) -> Array:
     """Return features (N, p), float32, standardised by their mean and deviation over the training samples. NaN, an absent value,
-    becomes the mean. A feature that is constant over the training samples is only shifted.
+    becomes the mean. A feature that is constant over the training samples is only centred.
     """
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
