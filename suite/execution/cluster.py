@@ -194,6 +194,7 @@ def start(resources: Resources) -> Path:
     """
     check(resources)
     say("starting Ray")
+    gc.freeze()  # the collection in `_stop` need not walk all imported modules
     wanted = (resources.max_concurrent or 1) * resources.cpus_per_trial
     cpus, folder = math.ceil(max(usable_cpus(), wanted)), _folder()
     os.environ["RAY_TMPDIR"] = str(folder)

@@ -66,7 +66,7 @@ def test_dry_run_starts_nothing(tmp_path: Path) -> None:
     plan = document(suite_here("sweep", "quickstart", "--dry-run", "--json", cwd=tmp_path))
     assert len(plan["entries"]) == 14
     shown = suite_here("sweep", "quickstart", "--dry-run", cwd=tmp_path).stdout
-    assert "8 search trials and 5 final runs: 182 runs of 50 rounds" in shown
+    assert "8 search trials and 5 final runs: 182 runs of 30 rounds" in shown
     assert list(tmp_path.iterdir()) == []
 
 

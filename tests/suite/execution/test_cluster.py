@@ -22,7 +22,7 @@ from trials.common.errors import UserError
 from trials.engine.federation import ClientRows
 from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.run.trial import fit_model, load_dataset, partition_data, simulate
-from trials.sizing import footprint
+from trials.sizing import footprint, pack_size
 
 NODES = [
     {"CPU": 8.0, "memory": 10e9},
@@ -138,6 +138,15 @@ def test_memory_per_trial_replaces_the_estimate() -> None:
     given = Estimates(a_study(), data, Resources(memory_per_trial=1.5))
     assert given.memory([entry]) == {entry.id: 1_500_000_000}
     assert Estimates(a_study(), data, Resources()).memory([entry])[entry.id] > 10**8
+
+
+@pytest.mark.parametrize(("rounds", "together"), [(50, 6), (50_000, 1)])
+def test_only_short_compiled_trials_share_a_process(rounds: int, together: int) -> None:
+    spec = a_trial("fedavg", clients=4, rounds=rounds)
+    data = partition_data(spec, load_dataset(spec, None))
+    model = fit_model(spec, data.dataset)
+    needs = footprint(spec, data, model, "cpu")
+    assert pack_size(spec, data, model, "cpu", needs) == together
 
 
 def test_the_plan_says_what_a_sweep_takes(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ STUDIES: dict[str, dict[str, Any]] = {
         "trials": 2,
     },
     "stopped early": {"scheduler": "asha"},
+    "compiled": {"models": ["logreg"], "algorithms": ["safl", "defed"], "trials": 4},
     "confirmed": {"confirm": {"best": 2, "seeds": 1}, "trials": 3},
     "own parts": {
         "models": [f"{ROOT / 'examples' / 'own_model.py'}:make(width=8)"],
@@ -96,7 +97,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
 
 
 @pytest.mark.slow("two sweeps of real trials")
-@pytest.mark.parametrize(("study", "pack"), zip(STUDIES, [3, "auto", 3, "auto", 3], strict=True))
+@pytest.mark.parametrize(("study", "pack"), zip(STUDIES, [3, *["auto"] * 4, 3], strict=True))
 def test_packed_or_not_the_journal_says_the_same(
     tmp_path: Path, alone: Callable[[str], Any], study: str, pack: Any
 ) -> None:
