@@ -151,7 +151,7 @@ class PaperSummary(BaseModel):
 
 
 def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield (paper, number) for each number with a published and a measured value. If it has a target, all seeds reached it."""
+    """Yield (paper, number) for numbers with a published and a measured value. Skip those whose target some seed did not reach."""
     for paper in papers:
         for entry in paper.counted["numbers"]:
             number = entry.judged

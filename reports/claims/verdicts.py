@@ -357,8 +357,8 @@ def compare(
     by: float = 0.0,
 ) -> tuple[Verdict, Measured]:
     """Judge a claim such as `left - times * right < by`, and return the verdict and the mean difference. Runs are paired by
-    seed, and `relation` is the claim's sign, such as "<". If one side diverged in all of two or more pairs, and the other in none,
-    it is the worse one. If both diverged in all of them, the claim fails. Any other divergence is too noisy to judge.
+    seed, and `relation` is the claim's sign, such as "<". With two or more pairs, a side that always diverged is worse than one
+    that never did. If both always diverged, the claim fails. Any other divergence gives the verdict "too noisy to say".
     """
     lost, gaps, subtracted = list[tuple[bool, bool]](), dict[int, float](), list[float]()
     for seed in filter(right.__contains__, left):

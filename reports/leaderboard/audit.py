@@ -1,6 +1,6 @@
 """Audits of searches: whether the ranges, the number of trials and the noise were fair to the method of a row.
 
-An audit has facts about one search. *Findings* are those facts that may have cost the method some of its score. All scores
+An audit has facts about one search. *Findings* are those facts that may have lowered the method's score. All scores
 are validation scores; no test metric is used.
 """
 
@@ -49,7 +49,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Finding:
-    """A fact of a search that may have cost the method some of its score: its kind (edge, rising, diverged, few) and its text."""
+    """A fact of a search that may have lowered the method's score: its kind (edge, rising, diverged, few) and its text."""
 
     kind: str
     text: str
@@ -114,9 +114,9 @@ def audit(
 
 
 def combined(searches: Sequence[Audit]) -> Audit:
-    """Combine the audits of a row's searches into one. Numbers become means; `trials` becomes the maximum. An edge, a winner's
-    value at an end of its range, occurs by chance in 5 % of searches. It is kept if chance gives so many of them with a
-    probability of at most 5 %: 1 in 1 search, 2 in 2 to 7 searches, or 3 in 8.
+    """Combine the audits of a row's searches into one. Numbers become means; `trials` becomes the maximum. An edge is a
+    hyperparameter whose best value is at an end of its range; 5 % of searches have it by chance. It is kept if it is in at
+    least 1 of 1 search, 2 of 2 to 7 searches, 3 of 8 to 16, and so on. Chance alone gives as many with a probability of at most 5 %.
     """
     if len(searches) == 1:
         return searches[0]
@@ -146,7 +146,7 @@ def combined(searches: Sequence[Audit]) -> Audit:
 
 
 def findings(facts: Audit) -> tuple[Finding, ...]:
-    """Return the facts that may have cost the method score. A gain in the last tenth of trials is such a fact if it exceeds the noise."""
+    """Return the facts that may have lowered the method's score. A gain in the last tenth of trials is one if it exceeds the noise."""
     costly = []
     for edge in facts.edges or ():
         if edge.wider is not None:

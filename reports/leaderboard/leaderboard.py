@@ -173,9 +173,9 @@ def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
 
 
 def _at_budget(group: Group) -> tuple[Group, float | None]:
-    """Return the runs with their scores at the group's budget, and the budget. The budget is the smallest total cost of a run
-    that is above 0. Runs without a curve of cost and score keep their scores. If no run has a cost, return the runs unchanged,
-    and None. This is so where runs are compared at equal rounds.
+    """Return the runs with their scores at the group's budget, and the budget. The budget is the smallest total cost above
+    0 of any run. Runs without a curve of cost and score keep their scores. If no run has a cost, as in comparisons at equal
+    rounds, return the runs unchanged, and None.
     """
     budget = inf
     for runs in group.values():

@@ -87,7 +87,7 @@ def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
 @dataclass(frozen=True)
 class Gap:
     """A mean of scores, or of differences between two methods, and its error: error^2 = squares / freedom * weight. A stratum has
-    fixed levels of all factors outside `over`. Stratum h of H has n_h levels of `over`, with means m_hi. Then mean = 1/H
+    fixed values of all factors outside `over`. Stratum h of H has n_h values of `over`, with means m_hi. Then mean = 1/H
     sum_h mean_i m_hi, squares = sum_hi (m_hi - mean_i m_hi)^2, freedom = sum_h (n_h - 1), weight = sum_h 1/n_h / H^2.
     """
 
@@ -99,7 +99,7 @@ class Gap:
 
     @property
     def variance(self) -> float:
-        """Return the variance of the means of `over`'s levels within strata: `squares` / `freedom`, or 0 if `freedom` is 0."""
+        """Return the variance of the mean scores that belong to different values of the factor `over`, such as different seeds."""
         return self.squares / self.freedom if self.freedom else 0.0
 
 
@@ -142,7 +142,7 @@ def units(scores: Scores) -> int:
 
 
 def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
-    """Return the mean score of each level of factor `over`, in a list for each combination of levels of the outer factors."""
+    """Return the mean score of each value of factor `over`, in a list for each combination of values of the outer factors."""
     place = Draw._fields.index(over)
     groups: dict[tuple[int, ...], list[float]] = defaultdict(list)
     for draw, score in scores.items():
@@ -210,13 +210,13 @@ class Errors:
     pairs: int
 
     def half(self, first: str, second: str, gap: Gap) -> float | None:
-        """Return half the width of the confidence interval of a pair's mean difference `gap`. Return None if `gap` has too few
-        degrees of freedom.
+        """Return half the width of the confidence interval of `gap`, the mean score difference of two methods i and j. Return None
+        if `gap` has too few degrees of freedom. All pairs' intervals hold jointly with 95 % confidence (Bonferroni).
 
-        All pairs' intervals hold jointly with 95 % confidence (Bonferroni). The pair's variance is v = pooled + excess, where
-        excess = max(0, s_i^2 + s_j^2 - pooled), and `parts` has s^2 of each method. With f_pooled and f_pair degrees of
-        freedom for pooled and excess, v has f degrees of freedom, where v / sqrt(f) = pooled / sqrt(f_pooled) +
-        excess / sqrt(f_pair). This sum allows for any correlation between pooled and excess.
+        The variance of the pair's differences is v = p + e. Here p is `pooled`, the variance over all pairs, and e is what the
+        pair adds to it: e = max(0, s_i^2 + s_j^2 - p), with s^2 of each method from `parts`. The degrees of freedom are f_p of p
+        (`freedom`), f_e of e (those of `gap`), and f of v, where v / sqrt(f) = p / sqrt(f_p) + e / sqrt(f_e). Each term is
+        proportional to a standard error. Adding standard errors allows for any correlation between p and e.
         """
         if gap.freedom < RANDOM - 1:
             return None
@@ -297,9 +297,9 @@ class Behind:
 def behind_best(
     methods: Collection[str], differences: Iterable[Difference], margin: float | None = None
 ) -> dict[str, Behind]:
-    """Return how far each method is behind the best. Without a confidence interval for any difference, as with one run, return {}.
-    If the methods' mean scores over several runs are all equal, each method is 0 behind instead. A method counts as a tie if it
-    is at most `margin` behind and no rival is shown to be better.
+    """Return how far each method is behind the best. If no difference has a confidence interval, as with one run,
+    return {}. Exception: if the methods' mean scores over several runs are all equal, each method is 0 behind. A method counts
+    as a tie if it is at most `margin` behind and no rival is shown to be better.
     """
     # ahead[method][rival]: by how much the rival is ahead, at least and at most.
     ahead: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in methods}

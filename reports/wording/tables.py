@@ -145,8 +145,9 @@ def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Tabl
 
 
 def _by_model(board: Leaderboard, group: Contest) -> list[str]:
-    """Return a sentence, in a list, that gives each model's best method and score. It covers groups of rows that differ from
-    `group` only in the model. The list is empty unless `group` is the last of several such groups, and `board.at` is "rounds".
+    """Return a list with one sentence that names each model's best method and its score. Groups of rows that differ only in
+    the model share this sentence. Only the last of them gets it, the others get []. With one model only, or if `board.at` is not
+    "rounds", every group gets [].
     """
     best: dict[str, Row] = {}
     # Ranks are within a model, so rows of other models are found by replacing theirs.
@@ -262,8 +263,8 @@ def across_table(metric: str, across: Across) -> Table:
 
 
 def render(board: Leaderboard, form: str, columns: Collection[str] = ()) -> str:
-    """Return a leaderboard as text in the form `csv`, `md` or `latex`. CSV and Markdown have all columns if `columns` is
-    empty. Otherwise they have the usual columns, and those with the headings in `columns`.
+    """Return a leaderboard as text in the form `csv`, `md` or `latex`. `columns` has headings of columns to
+    add to the usual columns. If it is empty, all columns are added. LaTeX ignores it.
     """
     if form == "csv":
         return _csv(board, columns)

@@ -35,7 +35,7 @@ def exported(
     tuned: Tuned, folder: Path, seed: int | None, data_root: str | None
 ) -> dict[Path, bytes]:
     """Return the contents of an exported configuration's files, by path: a program (.py) and, with a `seed`, the inputs of a run
-    for it to repeat (.pt). Raise `UserError` if programs do not support the configuration, or its data cannot be loaded.
+    for it to repeat (.pt). Raise `UserError` if no program can express the configuration, or its data cannot be loaded.
     """
     path, run = folder / tuned.path, prepared(tuned, seed or 0, data_root)
     contents = {path.with_suffix(".py"): program(tuned, run).encode()}
@@ -43,7 +43,7 @@ def exported(
 
 
 def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
-    """Return a configuration's simulation before round 1. Raise `UserError` if programs do not support it, or its data cannot be loaded."""
+    """Return a configuration's simulation before round 1. Raise `UserError` if no exported program can express it."""
     spec = tuned.spec(seed)
     s, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
     unsupported = {

@@ -221,7 +221,7 @@ def _best_of(
 def _settings(
     methods: Mapping[str, Configured], best: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the values that the paper states or the suite chose, once if all methods share them. Add each method's best searched values."""
+    """Return each setting's value and the reason for it, as a dict. Values that differ or were searched get a dict for each method."""
     settings = []
     for key in dict.fromkeys(chain.from_iterable(c.decisions for c in methods.values())):
         decisions = {m: c.decisions[key] for m, c in methods.items() if key in c.decisions}

@@ -71,8 +71,8 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
 def _entries(
     paper: Paper, table: str, row: str, judged: Mapping[Address, tuple[Judged, JudgedRow]]
 ) -> Iterator[JudgedEntry]:
-    """Yield a row's printed numbers and statements, with their verdicts. Skip those that another row with the same experiment
-    has, too, but keep them if they were judged here under settings chosen for this row.
+    """Yield a row's printed numbers and statements, with their verdicts. If the row names another row in
+    `same_as`, skip what both have. Exception: if settings were chosen for this row, keep what was judged with them.
     """
     content, at = paper.tables[table], paper.tables[table].rows[row]
     same, never = paper.same(at), paper.reason_not_run(table, row)

@@ -134,8 +134,8 @@ def execute(
     memory: float | None = None,
     halved: dict[str, int] | None = None,
 ) -> Finished:
-    """Run a specification to its end in this process. The clients computed at once may take `memory` bytes.
-    To repeat a run that ran out of memory, pass as `halved` the `round` from which only `chunk` clients are computed at once.
+    """Run a specification to its end in this process. The clients computed at once may take `memory` bytes. To repeat a run
+    that ran out of memory, pass `halved={"round": r, "chunk": c}`: from round r on, only c clients are computed at once.
     """
     started = time.perf_counter()
 

@@ -148,7 +148,7 @@ def make_entries(study: Study, source: str) -> list[Entry]:
 
 
 def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> Entry:
-    """Return an algorithm's entry in a scenario. From papers it takes configurations, and those default values that lie in `space`."""
+    """Return an algorithm's entry in a scenario. A paper's default value is used if it lies in `space` and the study sets none."""
     name = algorithms.canonical(algorithm)
     stated = space_file(name)
     implied: dict[str, Any] = {}

@@ -60,10 +60,10 @@ class Deadline:
     def presses(self, search: "SweepSearch") -> bool:
         """Return whether the search must end now, so that the sweep meets its deadline.
 
-        It must end if there is no time for one more search trial of each entry and what follows. Let n_e be the trials left of
-        entry e in that case (search trials and repeats of the best), t_e the seconds per trial, and c the trials at once. Then
-        the time needed is phases * max_e t_e + sum_e n_e t_e / c. The phases are search, confirmation (optional) and final
-        runs; each ends with idle slots. An entry without ended trials counts as slow as the slowest.
+        Suppose each entry ran one more search trial, then its repeats and final runs. The search must end if this would miss the
+        deadline. Let n_e be the trials that entry e would still run, t_e the seconds of one, and c the number of trials at once.
+        The time needed is sum_e n_e t_e / c, plus max_e t_e for each phase, since a phase ends with idle slots. The phases are
+        search, repeats (optional) and final runs. An entry without ended trials counts as slow as the slowest.
         """
         spent = self._later or self._first
         if not spent:

@@ -363,7 +363,7 @@ class Sweep:
         return progress
 
     def _record(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Write an ended trial to MLflow. Queue a table update after a search's last final run, or if the latest is 300 seconds old."""
+        """Write an ended trial to MLflow. Queue a table update after a search's last final run, or if none was queued for 300 seconds."""
         self.recording.record(request, outcome)
         group = self.state.finals.get(request.search, [])
         recorded = sum(final.trial_id in self.state.recorded for final in group)

@@ -333,7 +333,7 @@ class Federation:
 
         A step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g. w and g are (a, d) for the a
         clients with steps left, and `direction` gets their part of `rows` (k, ...). `lr` is a number, (k,) or (k, epochs).
-        `at_round` repeats an earlier round's minibatches. Their cost must have been counted in that round, by `deferred`.
+        `at_round` repeats an earlier round's minibatches. Their cost is not counted again: call `deferred(ids)` in that round.
         """
         loss, at = self._loss, self.round if at_round is None else at_round
         w, _ = self._train(ids, start, lr, direction, rows, at)

@@ -115,13 +115,12 @@ def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
 
 
 def _content(value: Any) -> Hashable:
-    """Return a hashable key that equal arguments share."""
     return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
 
 
 def _structure(value: Any) -> Hashable:
-    """Return a hashable key that is equal for arguments that can be computed together. Such arrays may have different numbers
-    of rows. They may have different numbers of columns, too, unless one of them has a single column.
+    """Return a hashable key that is equal for arguments that can be computed together. Arrays may differ in their numbers of
+    rows. They may also differ in their numbers of columns, but one column and several do not go together.
     """
     if is_dataclass(value):
         return tuple(_structure(getattr(value, field.name)) for field in fields(value))

@@ -390,9 +390,7 @@ class Solver:
     def _any_move(
         self, rule: Rule, lr: Tensor, direction: Direction, aligned: dict[str, Tensor], ids: Tensor
     ) -> Move:
-        """Return a function that takes a step with the rows `ids` of the weights w. The step follows `rule`, along
-        direction(w, g, **aligned) for the gradient g at w.
-        """
+        """Return a function that moves rows `ids` of the weights w by `rule`, along direction(w, g, **aligned) with the gradient g at w."""
 
         def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, memory: Memory) -> None:
             g, at = torch.cat(parts, -1), ids[rows]
@@ -407,9 +405,7 @@ class Solver:
         return move
 
     def _affine_move(self, training: LocalTraining, ids: Tensor) -> Move:
-        """Return a function that takes a step with the rows `ids` of the weights w. The step is along scale g + pull w + shift,
-        with the gradient g at w. The other terms are those of `training`.
-        """
+        """Return a function that moves rows `ids` of the weights w along scale g + pull w + shift, with the gradient g at w."""
         optional = training.pull, training.shift, training.lr
         pull, shift, lr = (None if value is None else value[ids] for value in optional)
         scale = training.scale[ids]

@@ -220,9 +220,7 @@ class GaussianSizes(Partition):
 
     @abstractmethod
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        """Yield each device's labels, chosen from the labels `present` in the data. Draw the labels of a device only when they
-        are requested, since `assign` takes the sizes of all devices from `rng` before.
-        """
+        """Yield each device's labels, chosen from `present`. Draw them on request only, after `assign` has drawn sizes from `rng`."""
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         present = np.flatnonzero(stocks(y))

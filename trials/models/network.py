@@ -130,7 +130,7 @@ class RunningStatistics:
         self._at_work = self._clients[client]
 
     def training(self, like: Tensor) -> Values:
-        """Return what a training pass changes: the statistics of the client set by `work`, else a copy of the server's in `like`'s dtype and device."""
+        """Return the statistics that a training pass changes: those of the client named by `work`, or without one a copy of the server's."""
         if self._at_work is None:
             return {name: value.to(like, copy=True) for name, value in self.server.items()}
         return self._at_work

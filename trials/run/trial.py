@@ -103,8 +103,8 @@ def run(
     halved: dict[str, int] | None = None,
 ) -> tuple[Simulation, FederatedData]:
     """Run a trial to its end in this process, and return its simulation and data. The clients computed at once may take
-    `memory` bytes. To repeat a run that ran out of memory, pass as `halved` the `round` from which only `chunk` clients are
-    computed at once. Raise `UserError` if the device is missing or memory is too small.
+    `memory` bytes. To repeat a run that ran out of memory, pass `halved={"round": r, "chunk": c}`: from round r on, only
+    c clients are computed at once. Raise `UserError` if the device is missing or memory is too small.
     """
     usable(device)
     try:
