@@ -344,22 +344,23 @@ python benchmarks/calibration.py --output docs     # writes this page
 
 A board is a simulated leaderboard of one scenario, with 3 to 10 *units* (tunings, partitions or splits). The true differences
 of a board are known: methods are equal, half of them are {margin:.0f} points behind, they differ by millionths, or one is far ahead.
-A figure is the percentage of {boards:,} boards that make any false claim. It is the largest of those for these
-four cases and for {methods} methods. A figure of 5 % has a standard error of {error:.2f} percentage points.
+A figure is the percentage of {boards:,} boards that make any false claim. Each of these four cases is simulated with {methods}
+methods, and the largest percentage counts. A figure of 5 % has a standard error of {error:.2f} percentage points.
 
 A [leaderboard](../leaderboards.md#compare-methods-in-a-scenario) makes claims about *methods*, assuming that other searches fail as
-often as those that ran, or about the *configurations* that ran. Without this assumption, claims about methods would be false on up to
-{strict:.1f} % of boards, since rare failures may be absent from so few searches. A failure costs {failure:.0f} points here.
+often as those that ran, or about the *configurations* that ran. Without this assumption, up to {strict:.1f} % of boards
+would make false claims about methods, since rare failures may be absent from few searches. A failure costs {failure:.0f} points here.
 
 """
 POWER = """
-If all scores are normal with equal spreads, a method {behind:.0f} points behind is shown to be worse on at least {power} % of boards with {units} units.
+If all scores are normal with equal spreads, a method {behind:.0f} points behind is shown to be worse on at least {power} % of boards with {units} units (tunings, partitions or splits).
 """
 FRIEDMAN = """
 ## Tests over data sets
 
-The table shows in percent how often Friedman's test calls equal methods different. Each figure is the largest of those for
-{methods} methods. There are eight families of data sets, one of which has four correlated data sets. Leaderboards test by families.
+The table shows in percent how often Friedman's test calls equal methods different. Each figure is the
+largest of simulations with {methods} methods. There are eight families of data sets, one of which has four correlated
+data sets. Leaderboards test by families.
 
 """
 

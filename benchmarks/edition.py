@@ -380,26 +380,27 @@ HEAD = """# The third edition: what came out
 python benchmarks/edition.py --output docs/results/edition3.md    # writes this page from the tables
 ```
 
-[The design](../edition3.md) was written before, as far as it says so. Complete units are there of {done} scenarios; {trials} trials in {hours} hours of one core.
+[The design](../edition3.md) was written before the runs, except where it says otherwise. Units are complete in {done} scenarios,
+with {trials} trials in {hours} hours of one core.
 """
 
-POWERED = """*Not shown to differ* is no sign of being alike: the differences that would have been shown in four of five such editions are
-{least} points. A scenario whose best method is within two standard errors of chance is void: {voids}; `news20` is
-the nearest to it (FedAvg 5.7 %, the best 7.4 %, chance 5 %). Perceptrons on digits stand apart, since 30 rounds of one epoch leave them far
-from trained (FedAvg 48 to 83 %). These two rules were made after the runs; with all scenarios,
-as planned: {all_in}."""
-COST_NOTE = """Here the score of a method is one trial's: of the search trials of a unit the one that validates best at the end of the budget, and its
-own test score there, both interpolated between evaluations. So each budget has a configuration of its own, from the same trials. The budget is what FedAvg spends in all its rounds: bytes
-in both directions, or samples whose gradient is taken. Intervals are over families, as above."""
+POWERED = """Methods that are *not shown to differ* may differ. In four of five such editions, differences of these sizes
+would be shown, in points: {least}. A scenario is void if its best method is within two standard errors of chance. Void scenarios: {voids}.
+The nearest is `news20` (FedAvg 5.7 %, the best 7.4 %, chance 5 %). Perceptrons on digits are left out: after 30 rounds of one epoch they are far
+from trained (FedAvg 48 to 83 %). These two rules were made after the runs. With all scenarios,
+results are {all_in}."""
+COST_NOTE = """In this table a method's score in a unit is the test score of one search trial: the one with the best validation score when the
+budget ends. Both scores are interpolated between evaluations. The budget is what FedAvg spends in all its rounds: bytes
+in both directions, or samples whose gradient is taken. Intervals are over families."""
 SPENT = "Seconds and hours are of one core (AMD EPYC, one thread, beside other work)."
-FAMILIES = """The mean difference over a family's scenarios in points; in brackets in how many of them the method is ahead, and in how many behind. The
-difference in a single scenario is of that scenario alone, all of whose units are tested on the same samples but under `natural`."""
+FAMILIES = """A cell is the mean difference over a family's scenarios, in points. Brackets have the numbers of scenarios in which the method
+is shown to be ahead, and behind. These counts are of single scenarios, whose units share their test samples except under `natural`."""
 VERIFIED = """## Verified
 
-With version 0.2, 20 trials of each of 16 studies, drawn at random, were run again and every number was compared with the table: scores, curves,
-work and bytes. All 320 were identical."""
-HALVES = """Each way to halve the families ranks the methods (FedAvg with 0) twice, by their mean difference over each half. Kendall's tau
-between the two rankings is **{tau}** in the mean of {ways} ways (1 is the same ranking)."""
+With version 0.2, random trials of 16 studies, 20 of each, were run again. Scores, curves, work and bytes of all 320 trials were
+identical to the table."""
+HALVES = """The families can be halved in {ways} ways. Each half ranks the methods (FedAvg with 0) by their mean difference. Kendall's tau
+between the two rankings is **{tau}** on average (1: the same ranking)."""
 
 
 def main() -> None:

@@ -103,9 +103,8 @@ MARKS = dict(zip(VERDICTS, ("✓", "↕", "✗", "?"), strict=False))
 """The sign of each verdict in the tables; "not run" has none."""
 COUNTED = ("printed", *VERDICTS)
 ABOUT = (
-    "A verdict is of a number or a statement under the settings that its line names, never of a paper. A statement counts once "
-    "for each row it is about, and what is printed twice of one experiment counts once. Of what a text leaves open the lines "
-    "leave out what has the suite's default."
+    "A verdict is of a number or a statement under the settings that its line names, never of a paper. A statement counts "
+    "once for each of its rows. A result that is printed twice counts once. Settings with the suite's default are not listed."
 )
 
 
@@ -227,7 +226,7 @@ def paper_page(paper: PaperSummary) -> str:
         counts([paper]),
         _outcomes(paper),
         table(["without a verdict", "why", "numbers and statements"], left),
-        Text(f"Hours are of one GPU, about, with five seeds. Documents: {links}."),
+        Text(f"Hours are estimates for one GPU and five seeds. Documents: {links}."),
     ]
     return markdown(parts) + "\n"
 
