@@ -73,7 +73,7 @@ class Published:
         return content
 
     def members(self, root: Path) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and unpacked content of each file, sorted by name. Names begin with the last part of `self.path`."""
+        """Yield the name and unpacked content of each file, sorted by name. A file in a folder is called `FOLDER/FILE`."""
         source = self.find(root)
         if source is None:
             raise FileNotFoundError(self.path)
