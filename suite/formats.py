@@ -5,7 +5,7 @@ from importlib.metadata import version
 from trials.common.errors import UserError
 
 FORMAT = 3
-"""The format number in the first line of a journal, in the tags of a run and in a tuned file."""
+"""The format number in the first line of a journal, in the tags of a run and in a tuned configuration."""
 
 
 class FormatError(UserError):

@@ -130,11 +130,12 @@ class FederatedData:
 
     @cached_property
     def client_tests(self) -> ClientTests | None:
-        """Return the test samples of each client, or None for a regression without owners.
+        """Return the test samples of each client. Clients without test samples are left out.
 
-        If every client holds the samples of one owner, the client is tested on that owner's test samples. Otherwise every
-        client is tested on all test samples, with each label weighted by its frequency in the client's training samples. This
-        score is right if clients differ in label frequencies only. Clients without test samples are left out.
+        Samples may have owners, such as writers. If each client holds one owner's samples, it is tested on that owner's test
+        samples. Otherwise each client is tested on all test samples, with each label weighted by its frequency in the client's
+        training samples. Such a test is right only if clients differ in nothing but label frequencies. Regressions have no
+        labels, so this test is impossible, and None is returned.
         """
         return self._mixtures(self.test)
 

@@ -203,9 +203,7 @@ def leaders_span(traces: Sequence[Trace], better: int) -> Span:
 
 
 def curves(runs: Sequence[Curve], look: Look, metric: str, against: str) -> Spec:
-    """Return a chart of each algorithm's mean test score at every evaluation, with a band for its 95 % interval. The
-    horizontal axis shows `against`: "rounds", or "bytes" (in MB).
-    """
+    """Return a chart of each algorithm's mean test score, with its 95 % interval, over `against`: "rounds" or "bytes" (in MB)."""
     traces = []
     for name in dict.fromkeys(curve.algorithm for curve in runs):
         seeds = [curve for curve in runs if curve.algorithm == name]
@@ -260,9 +258,9 @@ LOOKS = {
 
 
 def published(drawn: Iterable[tuple[str, Mapping[str, Any]]]) -> Spec:
-    """Return a figure that plots measured against published numbers. It has a plot for each unit in each paper, and for each
-    metric without a unit. `drawn` has pairs: a paper's name, and a number from that paper. Scales are logarithmic, but
-    linear for percents, for points, and in plots with a value of 0 or less.
+    """Return a figure that plots measured against published numbers. Each paper has a plot for each unit (such as "%"), and
+    one for each metric without a unit. `drawn` has pairs: a paper's name, and a number from that paper. A plot of
+    percent or points, or with a value of 0 or less, has linear scales. The other plots have logarithmic scales.
     """
     plots: dict[tuple[str, str], list[Spec]] = {}
     for paper, dot in drawn:

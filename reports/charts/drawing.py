@@ -47,7 +47,7 @@ def svg(spec: Spec) -> str:
 
 
 def drawn(text: str, form: str) -> bytes:
-    """Return an SVG text as the content of an `svg`, `png` or `pdf` file. PNG and PDF files also name this project."""
+    """Return an SVG text as the content of an `svg`, `png` or `pdf` file. PNG and PDF files also name this project as maker."""
     if form == "svg":
         return text.encode()
     if form == "pdf":

@@ -122,8 +122,9 @@ class Reproduction(BaseModel):
 def judge_numbers(
     numbers: Mapping[str, Mapping[str, Any]], runs: Runs, planned: int, why_not: str
 ) -> list[Judged]:
-    """Return a verdict on each printed number of a row, `numbers[metric][method]`. Verdicts also consider how these numbers
-    order the methods. `planned` is the paper's number of rounds. All are "not run" if `why_not` gives a reason.
+    """Return a verdict on each number that a paper prints in one row of a table, `numbers[metric][method]`. Verdicts also
+    consider how these numbers order the methods. `planned` is the paper's number of rounds. If `why_not` gives a reason,
+    all verdicts are "not run".
     """
     judged, rounds = [], _rounds(runs)
     for name, column in numbers.items():
@@ -156,7 +157,7 @@ def judge_statements(
     planned: int,
     why_not: str,
 ) -> list[Judged]:
-    """Return a verdict on each statement about a row. It is "not run" if no run can decide the statement, or if `why_not` gives a reason."""
+    """Return verdicts on a paper's statements about one row of a table. All are "not run" if `why_not` gives a reason."""
     judged, rounds = [], _rounds(runs)
     for claim in statements:
         name = claim.metric or next(filter(metric_or_none, numbers), "")

@@ -150,7 +150,7 @@ class PaperSummary(BaseModel):
 
 
 def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield (paper, number) for numbers with a published and a measured value. Skip those whose target some seed did not reach."""
+    """Yield (paper, number) for each number that is published and measured. Skip numbers with a target that some seed missed."""
     for paper in papers:
         for entry in paper.counted["numbers"]:
             number = entry.judged

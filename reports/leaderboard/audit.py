@@ -146,7 +146,7 @@ def combined(searches: Sequence[Audit]) -> Audit:
 
 
 def findings(facts: Audit) -> tuple[Finding, ...]:
-    """Return the facts that may have lowered the method's score. A gain in the last tenth of trials is one if it exceeds the noise."""
+    """Return the facts that may have lowered the method's score, such as too few trials, or many that diverged."""
     costly = []
     for edge in facts.edges or ():
         if edge.wider is not None:

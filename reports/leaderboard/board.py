@@ -280,7 +280,7 @@ class SweepFacts:
 @dataclass(frozen=True)
 class ReportData:
     """Everything that a report shows. `trials` maps (sweep, entry id) to the search trials (columns replicate, number,
-    status, val_score), and `tuned` to the text of the tuned file. `server` is the address of MLflow's pages.
+    status, val_score), and `tuned` to the text of the tuned configuration. `server` is the address of MLflow's pages.
     """
 
     board: Leaderboard

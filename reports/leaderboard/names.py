@@ -44,7 +44,7 @@ def without_folders(names: Iterable[str]) -> dict[str, str]:
 
 
 def as_shown(value: T, board: "Leaderboard") -> T:
-    """Return `value`, which has data of `board`, with short, distinct names of its methods, data sets and models."""
+    """Return `value` with each name of a method, data set or model replaced by a short one, distinct within `board`."""
     algorithms, others = set[str](), set[str]()
     rows: list[Any] = [*board.rows, *board.interim]
     for row in rows:

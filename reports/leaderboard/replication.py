@@ -104,7 +104,7 @@ class Gap:
 
 
 def taken_apart(scores: Scores) -> Gap:
-    """Return the mean of scores, or of score differences, with the terms of the mean's standard error."""
+    """Return the mean of scores (or of score differences), and the numbers from which its standard error is computed."""
     over = sampled(scores)
     means, squares, shares, freedom = list[float](), list[float](), list[float](), 0
     for levels in _strata(scores, over).values():
@@ -137,7 +137,7 @@ def sampled(scores: Scores) -> str:
 
 
 def units(scores: Scores) -> int:
-    """Return the sample size of a method's mean, such as the number of tunings."""
+    """Return the number of independent scores in a method's mean, such as its number of tunings if that is 3 or more."""
     return sum(map(len, _strata(scores, sampled(scores)).values()))
 
 
@@ -199,7 +199,7 @@ class Difference:
 class Errors:
     """The variances of the score differences of all pairs in a scenario, from which the intervals of these pairs follow.
 
-    `pooled` is the variance over all pairs, with its degrees of `freedom`. `parts` has each method's contribution s^2 to the
+    `pooled` is the variance over all pairs, with its degrees of `freedom`. `parts` has each method's share s^2 in the
     variances of its pairs. The variance of a pair is the larger of `pooled` and s_i^2 + s_j^2. The first matters for a pair
     whose few searches all succeeded by chance, the second for a method that varies more than the others.
     """
@@ -214,9 +214,9 @@ class Errors:
         if `gap` has too few degrees of freedom. All pairs' intervals hold jointly with 95 % confidence (Bonferroni).
 
         The variance of the pair's differences is v = p + e. Here p is `pooled`, the variance over all pairs, and e is what the
-        pair adds to it: e = max(0, s_i^2 + s_j^2 - p), with s^2 of each method from `parts`. The degrees of freedom are f_p of p
-        (`freedom`), f_e of e (those of `gap`), and f of v, where v / sqrt(f) = p / sqrt(f_p) + e / sqrt(f_e). Each term is
-        proportional to a standard error. Adding standard errors allows for any correlation between p and e.
+        pair adds to it: e = max(0, s_i^2 + s_j^2 - p), with s^2 of each method from `parts`. The degrees of freedom
+        are f_p for p (`freedom`), f_e for e (those of `gap`), and f for v, with v / sqrt(f) = p / sqrt(f_p) + e / sqrt(f_e). Each
+        term is proportional to the standard error of its numerator. The sum allows for any correlation between p and e.
         """
         if gap.freedom < RANDOM - 1:
             return None
@@ -230,8 +230,9 @@ def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
     """Return the variances of the score differences of all pairs of k methods; None if the differences vary by rounding only.
 
     Each method is in k - 1 pairs, so the pooled variance has 2 / k of the degrees of freedom that Satterthwaite's formula
-    gives. Let S_i be the sum of the variances of method i's pairs, and T = sum_i S_i / (2 (k - 1)). Method i contributes
-    s_i^2 = max(0, (S_i - T) / (k - 2)), Grubbs' estimate (1948); it is 0 for k = 2.
+    gives. Suppose that the variance of a pair is s_i^2 + s_j^2, the sum of its methods' shares. Grubbs (1948) estimates the
+    share of method i as s_i^2 = max(0, (S_i - T) / (k - 2)). S_i is the sum of the variances of the method's pairs, and
+    T = sum_i S_i / (2 (k - 1)). For k = 2 the shares are set to 0.
     """
     freedoms, sums_of_squares, fourths = list[int](), list[float](), list[float]()
     variances: dict[str, list[float]] = {name: [] for name in sorted(set().union(*gaps))}
@@ -257,8 +258,8 @@ def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
 
 
 def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Difference, ...]:
-    """Return the score difference of each pair of methods in a scenario. `scenario[algorithm][draw]` has the scores. `sign`
-    is -1 if small scores are better, so that a better method's lead is positive.
+    """Return the score difference of each pair of methods in a scenario. `scenario[algorithm][draw]` is the score of one
+    final run (`Draw`). `sign` is -1 if small scores are better, so that a better method's lead is positive.
     """
     gaps: dict[tuple[str, str], Gap] = {}
     runs: dict[tuple[str, str], int] = {}

@@ -107,10 +107,11 @@ def corrected(pairs: int) -> float:
 
 def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> Across | None:
     """Compare algorithms over families of data sets. `families[family][scenario][algorithm]` has one score per tuning; larger
-    scores are better. Return None if fewer than two algorithms or no family remain.
+    scores are better. Algorithms and families with missing scores are left out. Return None if fewer than two algorithms or
+    no family remain.
 
-    The tests need every algorithm in every family, with scores in all of the family's scenarios. So the algorithm or family
-    with the largest share of missing pairs is left out, again and again, until no pair is missing.
+    A pair of algorithm and family is missing if a scenario of the family has no score of the algorithm. The algorithm or
+    family with the largest share of missing pairs is left out first. This is repeated until no pair is missing.
     """
     complete: dict[str, set[str]] = {}
     everybody: set[str] = set()
@@ -206,9 +207,7 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
 
 
 def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
-    """Return the rows and algorithms that are kept, so that every kept row has every kept algorithm. The row or algorithm with
-    the largest share of missing pairs is dropped, again and again. `present` has the algorithms of each row.
-    """
+    """Drop the row or algorithm with the largest share of missing pairs until no pair is missing. Return the rows and algorithms left."""
     names = sorted(set().union(*present.values()))
     holes = pd.DataFrame({row: ~np.isin(names, [*present[row]]) for row in present}, names)
     while holes.size:

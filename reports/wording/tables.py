@@ -215,8 +215,8 @@ def overview(board: Leaderboard) -> Table:
 
 
 def told_apart(contests: Sequence[Contest]) -> list[str]:
-    """Return a short name for each group, made of the scenario's parts that differ between groups. If only some groups are
-    warm-started, their names say so. Names that are still equal are followed by the group's sweeps.
+    """Return a short name for each contest (rows ranked together), made of the parts of the scenario that differ between
+    contests. If only some contests are warm-started, their names say so. Names that are still equal are followed by the sweeps.
     """
     if not contests:
         return []

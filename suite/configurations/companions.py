@@ -154,7 +154,9 @@ def measure(
 
 
 def _measured(cls: type[Algorithm], scenarios: Sequence[RecordedScenario]) -> Measurement:
-    """Return one or two companions: settings whose predicted accuracy is closest to each scenario's best, averaged over data set families."""
+    """Return one or two companions of an algorithm. The first is the setting with the least loss of predicted accuracy
+    against each scenario's best, averaged over data set families. The second, if any, best complements the first.
+    """
     import pandas as pd
 
     families = [*map(attrgetter("family"), scenarios)]
@@ -198,8 +200,9 @@ def read(path: str) -> Companions:
 
 
 def starts(entries: Sequence[Entry], warm_start: str) -> dict[str, list[InitialConfiguration]]:
-    """Return the companions from which each entry's search starts, by entry id. `warm_start` is `companions` or `some-companions`,
-    optionally followed by `:FILE`. With `companions`, a scenario gets none if it has an algorithm without companions.
+    """Return each entry's companions, from which its search starts, by entry id. `warm_start` is `companions` or `some-companions`,
+    optionally followed by `:FILE`. With `companions`, an entry gets its companions only if all algorithms in its scenario
+    have some. With `some-companions`, each entry gets those it has.
     """
     kind, _, path = warm_start.partition(":")
     measured = read(path).algorithms

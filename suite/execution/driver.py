@@ -121,7 +121,7 @@ class PackCallback(DispatchClient, tune.Callback):
     """Tune's callback, which tells the dispatcher when processes begin, report and end."""
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Make the dispatcher queue further trials. If no trial has run for a long time, it reports what they wait for."""
+        """Make the dispatcher queue further trials. On a shared cluster it also reports what trials wait for, if they wait long."""
         self.dispatch.look()
 
     def on_trial_start(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:

@@ -221,7 +221,7 @@ def _best_of(
 def _settings(
     methods: Mapping[str, Configured], best: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return each setting's value and the reason for it, as a dict. Values that differ or were searched get a dict for each method."""
+    """Return a dict for each setting, with its value and the reason for it. If methods differ in it, each has its own dict."""
     settings = []
     for key in dict.fromkeys(chain.from_iterable(c.decisions for c in methods.values())):
         decisions = {m: c.decisions[key] for m, c in methods.items() if key in c.decisions}

@@ -71,8 +71,8 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
 def _entries(
     paper: Paper, table: str, row: str, judged: Mapping[Address, tuple[Judged, JudgedRow]]
 ) -> Iterator[JudgedEntry]:
-    """Yield a row's printed numbers and statements, with their verdicts. If the row names another row in
-    `same_as`, skip what both have. Exception: if settings were chosen for this row, keep what was judged with them.
+    """Yield a row's printed numbers and statements, with their verdicts. If `same_as` names another row, skip
+    those that both rows share. Keep a shared one if it was judged with settings chosen for this row.
     """
     content, at = paper.tables[table], paper.tables[table].rows[row]
     same, never = paper.same(at), paper.reason_not_run(table, row)
@@ -106,7 +106,7 @@ def _entries(
 
 
 def _facts(table: PaperTable, row: TableRow) -> dict[Address, Any]:
-    """Return a row's numbers by (metric, method). The key (statement,) has the reason why no run can judge it, or "" if one can."""
+    """Return a row's numbers by (metric, method) and, by (statement,), why a statement cannot be judged ("" if it can)."""
     facts: dict[Address, Any] = {}
     for name, column in row.numbers.items():
         for method, number in column.items():

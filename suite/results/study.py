@@ -126,7 +126,7 @@ def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
 
 
 def study_of(table: TrialTable, name: str) -> optuna.Study:
-    """Return the Optuna study of an entry by its name; `ENTRY · t1` names replicate `t1`. Raise `UserError` for an unknown name."""
+    """Return the Optuna study of a search. `name` is the entry's name, or `ENTRY · t1` for the entry's repeated search `t1`."""
     searches = {search.name: search for search in searches_of(table)}
     if name not in searches:
         raise unknown(f"entry of sweep {table.facts.name}", name, searches)

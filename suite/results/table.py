@@ -102,7 +102,7 @@ def curve_columns(metric: str, pooled: str) -> dict[str, str]:
 
 
 class EntryFacts(BaseModel, extra="forbid", frozen=True):
-    """An entry of a sweep. After the sweep, `row` is the MLflow run of its leaderboard row, and `tuned` the text of its tuned file."""
+    """An entry of a sweep. After the sweep, `row` is the MLflow run of its leaderboard row, and `tuned` its tuned configuration."""
 
     id: str
     name: str

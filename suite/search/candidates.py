@@ -163,7 +163,7 @@ class EntrySearch:
 
     @property
     def modelled(self) -> int:
-        """The largest number of search trials that can depend on earlier results."""
+        """An upper bound on the number of search trials whose configurations are chosen from earlier results."""
         if self.line is not None:
             return max(0, self.budget - len(self.starts))
         first = first_modelled(self.sampler, self.lag)
@@ -224,9 +224,7 @@ class EntrySearch:
             self.proposer.add(index, request.params)
 
     def forget(self, request: TrialRequest) -> bool:
-        """Drop a confirming or final run that is not needed any more, and return whether the run was dropped. An extended
-        sweep may search again, or have another winner.
-        """
+        """Drop a confirming or final run that is not needed any more, and return whether the run was dropped."""
         if request.kind not in REPEATS or (not self.searching and request in self._due()):
             return False
         del self.repeats[request.trial_id]
@@ -252,7 +250,7 @@ class EntrySearch:
         return [self.ends[trial_id] for trial_id in ids if trial_id in self.ends]
 
     def _due(self) -> list[TrialRequest]:
-        """Return the confirming runs. Once all confirming runs have ended, return the final runs, too."""
+        """Return the runs due after the search: repeats of the best trials (other seeds) and, once these have ended, final runs."""
         finalists = [self.requests[index] for index in self._choose()[0]]
         confirms = [
             self._repeat(TrialKind.CONFIRM, finalist, number, CONFIRM_SEEDS + number)

@@ -148,7 +148,7 @@ def make_entries(study: Study, source: str) -> list[Entry]:
 
 
 def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> Entry:
-    """Return an algorithm's entry in a scenario. A paper's default value is used if it lies in `space` and the study sets none."""
+    """Return an algorithm's entry in a scenario. A default that the study does not set is taken from a paper if it lies in `space`."""
     name = algorithms.canonical(algorithm)
     stated = space_file(name)
     implied: dict[str, Any] = {}

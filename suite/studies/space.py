@@ -73,7 +73,7 @@ class Stated(Written):
     models: list[str] = []
 
     def matches(self, scenario: Scenario) -> bool:
-        """Return whether these values hold for the data set and model of a scenario."""
+        """Return whether the paper's values apply to the data set and model of a scenario."""
         names = {scenario.dataset, scenario.dataset.split("(")[0]}
         of_dataset = not self.datasets or bool(names & set(self.datasets))
         return of_dataset and (not self.models or scenario.model in self.models)
@@ -98,9 +98,7 @@ def space_file(algorithm: str) -> SpaceFile:
 
 @dataclass(frozen=True)
 class Space:
-    """The search space of an entry: a range and a default value for each hyperparameter of the algorithm, and for each
-    setting that the study searches.
-    """
+    """The ranges and default values of an entry's hyperparameters, and of the settings that the study searches."""
 
     ranges: Mapping[str, Range]
     default_values: Mapping[str, Any]

@@ -102,7 +102,7 @@ def rule(fault: Mapping[str, Any]) -> str:
 
 
 def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
-    """Return which rule is broken, as `rule` does. For an unknown key, suggest the key that was probably meant."""
+    """Return which rule a fault breaks, such as "must be greater than 0". For an unknown key, suggest the key probably meant."""
     if fault["type"] != "extra_forbidden":
         return rule(fault)
     owner: Any = model

@@ -63,7 +63,7 @@ class Deadline:
         Suppose each entry ran one more search trial, then its repeats and final runs. The search must end if this would miss the
         deadline. Let n_e be the trials that entry e would still run, t_e the seconds of one, and c the number of trials at once.
         The time needed is sum_e n_e t_e / c, plus max_e t_e for each phase, since a phase ends with idle slots. The phases are
-        search, repeats (optional) and final runs. An entry without ended trials counts as slow as the slowest.
+        search, repeats (optional) and final runs. An entry without ended trials is assumed to be as slow as the slowest.
         """
         spent = self._later or self._first
         if not spent:

@@ -239,9 +239,9 @@ class SweepRecording:
         return [*history, {"round": outcome.last_round, **values}]
 
     def bring_in(self, table: TrialTable, folder: Path) -> tuple[Leaderboard | None, TableFacts]:
-        """Write each leaderboard row as an MLflow run and as a tuned file below `folder`. Tag the final runs of former best
-        trials as superseded. Return the leaderboard, or None if all final runs failed. Also return the table's facts, which
-        now have the MLflow run and the tuned file of each entry.
+        """Rank the sweep in `table`, and write each leaderboard row as an MLflow run and, below `folder`, as a configuration
+        file. Tag the final runs of former best trials as superseded. Return the leaderboard (None if all final runs failed)
+        and the table's facts, to which each entry's MLflow run and configuration are added.
         """
         ran = table.columns(["kind", "run_id"], ("final", "superseded"))
         if (ran["kind"] == "superseded").any():
@@ -272,7 +272,7 @@ class SweepRecording:
         return board, table.facts.model_copy(update={"entries": entries, "journal": size})
 
     def _publish(self, row: Row, tuned: Tuned, position: int, folder: Path) -> None:
-        """Write a leaderboard row as a tuned file and as an MLflow run. A tag has `position`, by which MLflow can sort rows."""
+        """Write a row's tuned configuration to a file, and the row to an MLflow run. MLflow can sort runs by their tag `row`."""
         entry, path = self.entries[row.entry_id], folder / tuned.path
         try:
             write_files({path: tuned.text().encode()}, SIGN)

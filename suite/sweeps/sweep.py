@@ -389,7 +389,7 @@ class Sweep:
         self.store.keep_table(self.recording.sweep_run, self.paths.table)
 
     def _finish(self) -> None:
-        """Rank the entries, write the tuned files and the final table, and end the sweep's MLflow run."""
+        """Rank the entries, write the tuned configurations and the final table, and end the sweep's MLflow run."""
         run_id = self.recording.sweep_run
         if self.state.cut:
             self.store.log(run_id, tags={"cut": self.state.cut})

@@ -234,7 +234,7 @@ def open_tables(
 
 def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Source]]:
     """Yield the name and the source of each sweep. Sweeps are on the tracking server or, without a server, in `storage`. If
-    `storage` also has a sweep of the server, `storage` is the source. Skip journals of another format version with a message.
+    `storage` also has a sweep of the server, `storage` is the source. Skip journals of other formats, and say so.
     """
     here = dict[str, dict[str, Any]]()
     for name in sweeps(storage):

@@ -91,7 +91,7 @@ def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
 
 
 def imported(text: str, what: str) -> ModuleType:
-    """Import and return the module in a name such as `FILE.py:make`. Run a changed file again. Raise `UserError` if the import fails."""
+    """Import and return the module that a name such as `FILE.py:make` refers to. Raise `UserError` if the import fails."""
     source = text.rpartition(":")[0]
     if not source.endswith(".py"):
         return tried(f"{what} {text}: {source}", partial(importlib.import_module, source))

@@ -59,7 +59,7 @@ class Registry(dict[str, type[T]]):
         return [str(fault) for fault in installed if isinstance(fault, UserError)]
 
     def resolve(self, name: str, text: str = "") -> type[T]:
-        """Return the class `name` of the project, a file or a package. Raise `UserError`, quoting the user's `text`, if there is none."""
+        """Return the class called `name`, from the project, a file or a package. Raise `UserError`, quoting `text`, if none exists."""
         if name in self:
             return self[name]
         if name.endswith(".py"):

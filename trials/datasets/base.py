@@ -73,7 +73,7 @@ class Published:
         return content
 
     def members(self, root: Path) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and unpacked content of each file, sorted by name. Names are relative to the parent of `path`."""
+        """Yield the name and unpacked content of each file, sorted by name. A file in a folder is called `FOLDER/FILE`."""
         source = self.find(root)
         if source is None:
             raise FileNotFoundError(self.path)
@@ -95,8 +95,8 @@ class Published:
             yield from sorted(contents.items())
 
     def report(self, root: Path) -> dict[str, Any]:
-        """Return the file's `name` and `path`, its `expected` and `found` content, and whether these two agree (`sound`). Content
-        is a text such as "md5 0cc1..."; `found` is None if there is no file.
+        """Return the file's `name` and `path`, texts that describe its `expected` and `found` content, and whether these agree
+        (`sound`). Such a text is, for example, the checksum "md5 0cc1...". `found` is None if there is no file.
         """
         expected = f"md5 {self.md5}" if self.md5 else "content that loads"
         path, content = self.find(root), None
@@ -160,9 +160,7 @@ class DatasetFamily(ABC):
         return [file.report(data_root(root)) for file in self.published]
 
     def fetch(self, root: str | None) -> Path:
-        """Download missing files, check all files, and return the data root. Raise `UserError` if a download fails or a file
-        has wrong content. Keep files with wrong content.
-        """
+        """Download missing files, check all files, and return the data root. Raise `UserError` if a download or a check fails."""
         folder = data_root(root)
         for file in self.published:
             if file.find(folder) is None:

@@ -133,7 +133,7 @@ class Function(Own):
 
     @classmethod
     def located(cls, path: str) -> str:
-        """Make the file's path absolute in the name of a function or class, and return the name. The file's code does not run."""
+        """Return the name of a function or class, such as `FILE.py:NAME`, with an absolute file path. The file is not run."""
         bare, arguments = names.split(path)
         file, _, function = bare.rpartition(":")
         if file.endswith(".py"):

@@ -16,7 +16,7 @@ class NotAffineError(TypeError):
 
 @dataclass(frozen=True)
 class Affine:
-    """The direction of a local step as scale g + pull w + shift, computed with symbols for the weights w and gradients g.
+    """The direction of a local step as scale * g + pull * w + shift, computed with symbols for the weights w and gradients g.
 
     `scale` and `pull` are numbers or (k, 1). `shift` is a number, or a tensor that broadcasts to (k, d). Sums,
     differences, and products with numbers and (k, 1) tensors keep the form. Anything else raises `NotAffineError`, or
@@ -72,7 +72,7 @@ class Affine:
 
 
 def affine(direction: Direction, rows: dict[str, Tensor]) -> Affine | None:
-    """Return `direction` in the form scale g + pull w + shift, or None if it is not affine."""
+    """Return direction(w, g, **rows) as scale * g + pull * w + shift, for weights w and gradients g; None if it is not affine."""
     try:
         form = direction(Affine(pull=1.0), Affine(scale=1.0), **rows)
     except (TypeError, AttributeError):

@@ -315,7 +315,7 @@ class Federation:
         return self.tensor(self._steps(ids.numpy(), self.round))
 
     def seconds(self, ids: Tensor) -> Tensor:
-        """Return the simulated seconds (k,) that this round takes clients `ids`. The tensor is float64 on the CPU."""
+        """Return the simulated seconds (k,) that each of the clients `ids` needs for this round, as float64 on the CPU."""
         steps = self._steps(ids.numpy(), self.round)
         return torch.from_numpy(self._level.seconds(steps, ids.numpy(), self.seed))
 
@@ -333,7 +333,7 @@ class Federation:
 
         A step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g. w and g are (a, d) for the a
         clients with steps left, and `direction` gets their part of `rows` (k, ...). `lr` is a number, (k,) or (k, epochs).
-        `at_round` repeats an earlier round's minibatches. Their cost is not counted again: call `deferred(ids)` in that round.
+        `at_round` takes an earlier round's minibatches and counts no cost. To count it, call `deferred(ids)` in that earlier round.
         """
         loss, at = self._loss, self.round if at_round is None else at_round
         w, _ = self._train(ids, start, lr, direction, rows, at)

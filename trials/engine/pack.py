@@ -99,7 +99,7 @@ class PackedSolver(Solver):
 
 
 def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
-    """Compute similar calls as one, and return each call's result. Return () for calls that their runs must compute alone."""
+    """Compute similar calls of several runs as one. Return (answer,) for each call, or () for each if they cannot be joined."""
     if len(calls) == 1:
         return [()]
     first = calls[0]

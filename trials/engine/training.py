@@ -133,7 +133,7 @@ class Optimizer:
         return (memory.moments[:, 0].mul_(self.momentum), 1.0) if self.momentum else (w, -rate)
 
     def end(self, w: Tensor, along: Tensor, rate: Any, memory: Memory) -> None:
-        """Finish a step of weights w (a, d) in place. `along` is the tensor from `begin`, to which the caller added the step's direction."""
+        """Complete the update of weights w (a, d) that `begin` started. `along` is the tensor from `begin`, plus the scaled direction."""
         if self.momentum:
             w.sub_(rate * along)
 
@@ -211,8 +211,8 @@ class Rule:
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """The local training of k rows from `start` (k, d): steps of a plan along scale g + pull w + shift. `lr` is (k, J), or
-    (k, 1) for all steps. If it is None, steps change only the momentum, not the weights. `scale` and `pull` are (k, 1),
+    """The local training of k rows from `start` (k, d): steps of a plan along scale * g + pull * w + shift. `lr` is (k, J) or,
+    for all steps, (k, 1). If it is None, steps change only the momentum, not the weights. `scale` and `pull` are (k, 1),
     `shift` is (k, d). `pull` and `shift` are None if all are 0, since 0 times infinity is not 0. Weights are recorded after
     `marks` (k, E) steps. The marks of a row ascend from 1; a 0 is padding.
     """
@@ -231,7 +231,7 @@ class LocalTraining:
     def along(
         cls, form: Affine, start: Tensor, plan: BatchPlan, marks: Array, rule: Rule
     ) -> LocalTraining:
-        """Return the local training of k clients from `start` (k, d) by `rule`, along the direction `form`."""
+        """Return a description of k clients' training from `start` (k, d) by `rule`, with steps in the affine direction `form`."""
         scale, pull, shift = column(form.scale, start)[:, None], None, None
         if isinstance(form.pull, torch.Tensor) or form.pull or rule.weight_decay:
             pull = column(form.pull, start)[:, None] + rule.weight_decay * scale
@@ -357,8 +357,8 @@ class Solver:
         moves: Callable[[Tensor], Move],
         memory: Memory,
     ) -> Answer:
-        """Train k clients from `start` (k, d). Return the final weights `w`, the summed minibatch `loss` (k,), the weights `path` after
-        `marks` (k, E) steps, and the optimizer's state, by name. `moves(ids)` returns the function that takes steps of rows `ids`.
+        """Train k clients from `start` (k, d). Return by name: the final weights `w`, the summed minibatch `loss` (k,), the weights
+        `path` after `marks` (k, E) steps, and the optimizer's state. `moves(ids)` returns the function that does the steps of rows `ids`.
         """
         path = start.new_empty(*marks.shape, start.shape[1])
         w, losses = torch.empty_like(start), start.new_zeros(len(start))
@@ -405,7 +405,7 @@ class Solver:
         return move
 
     def _affine_move(self, training: LocalTraining, ids: Tensor) -> Move:
-        """Return a function that moves rows `ids` of the weights w along scale g + pull w + shift, with the gradient g at w."""
+        """Return a function that moves rows `ids` of the weights w along scale * g + pull * w + shift, with the gradient g at w."""
         optional = training.pull, training.shift, training.lr
         pull, shift, lr = (None if value is None else value[ids] for value in optional)
         scale = training.scale[ids]
@@ -469,7 +469,7 @@ class Solver:
         return {metric: value / len(ids) for metric, value in total.items()}
 
     def _groups(self, plan: BatchPlan) -> Iterator[tuple[Array, Tensor, Iterator[_Step]]]:
-        """Yield the groups of rows to compute together. A group is its row numbers (a,), as array and tensor, and an iterator over its steps."""
+        """Yield the rows of `plan` in groups that are computed together: row numbers (a,), as array and tensor, and the steps."""
         device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
         ids, samples = to_device(order, device), to_device(plan.samples[order], device)
         weight = to_device(plan.weight[order], device, self.x.dtype)

@@ -141,7 +141,7 @@ class Model:
         return self.outputs(self.views(w), x)
 
     def outputs(self, p: Mapping[str, Tensor], x: Tensor, purpose: str = EVALUATION) -> Tensor:
-        """Return outputs on samples x from named parameters p, with the shapes of `logits`. `purpose` is STEP, GRADIENT or EVALUATION."""
+        """Return outputs for samples x and parameters p: (b, C), or (k, b, C) for k models. `purpose` is STEP, GRADIENT or EVALUATION."""
         like, tracked = next(iter(p.values())), dict[str, Tensor]()
         if (kept := self.statistics) is not None:
             tracked = kept.evaluating(like) if purpose == EVALUATION else kept.training(like)

@@ -202,7 +202,7 @@ class Simulation:
         }
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Restore a state that `save` returned. The continued run has the same bits as a run without a break."""
+        """Restore a state that `save` returned. The continued run gives the same results, bit for bit, as an uninterrupted one."""
         for name, table in saved["rows"].items():
             rows = self.fed.kept.get(name) or self.state[name]
             rows.slot, rows.values = table["slot"].clone(), table["values"]
@@ -217,7 +217,7 @@ class Simulation:
 
 
 def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return a model's scores on samples `ids`. Several models (`Devices`) get weighted means, and the lowest and highest accuracy (or mse)."""
+    """Return a model's scores on samples `ids`. For `Devices`, average by its `weights`, and add the lowest and highest accuracy (or mse)."""
     if isinstance(model, torch.Tensor):
         return {k: float(v) for k, v in fed.evaluate(model, ids).items()}
     by_model = fed.evaluate(model.models, ids)

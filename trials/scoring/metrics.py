@@ -103,7 +103,7 @@ def untrained(history: History, metric: str) -> float:
 
 
 def cost_until(entry: Mapping[str, float], at: str) -> float:
-    """Return a run's cost up to the evaluation `entry`. `at` names the cost, such as "bytes", whose counters are summed."""
+    """Return a run's cost up to the evaluation `entry`. `at` names the cost: "bytes", for example, adds up all bytes sent."""
     return sum(entry.get(name, 0.0) for name in COSTS[at])
 
 
