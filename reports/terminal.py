@@ -40,7 +40,7 @@ def fitted(
     ends: Container[int] = (),
 ) -> tuple[RichTable, list[str]]:
     """Return a table of at most `width` characters, and the headings of columns that do not fit. The last columns are left
-    out first. If the first `essential` columns are still too wide, names in them are broken over lines before one is left out.
+    out first. Before one of the first `essential` columns is left out, names are broken over several lines.
     `styles` has the rows' Rich styles, and a rule follows each row whose index is in `ends`.
     """
     cells = zip(*rows, strict=True) if rows else [()] * len(columns)
@@ -86,7 +86,7 @@ def _measured(column: Column, cells: Sequence[str]) -> _Widths:
 
 
 def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]:
-    """Return the widths of the leading columns that fit into `width` characters. Names are broken before an `essential` column is dropped."""
+    """Return the widths of the leading columns that fit into `width` characters."""
     # Columns are left out one by one; names are broken over lines before an essential column is left out.
     counts = [*product(range(len(columns), essential - 1, -1), ["whole"])]
     counts += product(range(min(essential, len(columns)), 0, -1), ["folded"])
