@@ -9,7 +9,7 @@ from rich import control
 
 
 def spell_out(table: Mapping[int, str]) -> None:
-    """Make Rich print the texts of `table` in place of the characters with these code points. By default Rich drops a few
-    control characters and prints all others, such as marks that reverse the direction of text.
+    """Make Rich print other texts in place of some characters. `table` has the text for each character's code point. By default
+    Rich drops a few control characters and prints all others, such as marks that reverse the direction of text.
     """
     control._CONTROL_STRIP_TRANSLATE.update(table)  # type: ignore[arg-type]

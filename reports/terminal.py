@@ -86,8 +86,8 @@ def _measured(column: Column, cells: Sequence[str]) -> _Widths:
 
 
 def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]:
-    """Return the widths of the columns that fit into `width` characters, without the last columns if there are too many."""
-    # Before one of the first `essential` columns is left out, long names are broken over lines.
+    """Return the widths of the leading columns that fit into `width` characters."""
+    # Columns are left out one by one; names are broken over lines before an essential column is left out.
     counts = [*product(range(len(columns), essential - 1, -1), ["whole"])]
     counts += product(range(min(essential, len(columns)), 0, -1), ["folded"])
     for count, least in counts:

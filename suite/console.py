@@ -79,8 +79,8 @@ def show_table(
     essential: int | None = None,
     title: str | None = None,
 ) -> None:
-    """Print a table that fits the terminal, and list the columns that were left out. The last columns are left out first. If the
-    first `essential` columns (default: all) are still too wide, names in them are broken over lines before one is left out.
+    """Print a table that fits the terminal. If it is too wide, leave out its last columns, and list them below the table. Before
+    one of the first `essential` columns (default: all) is left out, names are broken over several lines.
     """
     from reports.terminal import fitted, left_out
 

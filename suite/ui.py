@@ -251,7 +251,7 @@ class Dashboard:
         return refreshed
 
     def page(self, request: Request) -> Response:
-        """Redirect to the page of one search. If this search has no trials yet, redirect to the list of all searches."""
+        """Redirect to the page of the search that the address names, or to the list of searches if it has no trials yet."""
         self.refresh()
         search = request.path_params["name"], request.path_params["entry"]
         for study in self.studies.get_all_studies():

@@ -115,8 +115,8 @@ def audit(
 
 def combined(searches: Sequence[Audit]) -> Audit:
     """Combine the audits of a row's searches into one. Numbers become means; `trials` becomes the maximum. An edge is a
-    hyperparameter whose best value is at an end of its range; 5 % of searches have it by chance. It is kept if it is in at
-    least 1 of 1 search, 2 of 2 to 7 searches, 3 of 8 to 16, and so on. Chance alone gives as many with a probability of at most 5 %.
+    hyperparameter whose best value is at an end of its range. Keep an edge that too many searches have for mere chance, such
+    as 2 of 7 or 3 of 16. (A binomial test at level 5 %: by chance, a search has a given edge with a probability of 5 %.)
     """
     if len(searches) == 1:
         return searches[0]

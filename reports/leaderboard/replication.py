@@ -154,9 +154,9 @@ def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
 
 
 def spreads(scores: Scores) -> dict[str, float]:
-    """Return the standard deviation that split, partition, tuning and seed each add to a score. Omit factors with one level.
-    In this nested analysis of variance, v_f is the variance of factor f's level means within outer levels, and n the harmonic
-    mean number of inner levels. Then var_seed = v_seed; for other factors var_f = max(0, v_f - v_inner / n).
+    """Return the standard deviation that split, partition, tuning and seed each add to a score. Leave out factors with only one
+    value. These factors are nested, from split (the outermost) to seed. A factor's variance is that among the mean scores of
+    its values, with outer factors fixed. The part that comes from inner factors is subtracted; the result is at least 0.
     """
     deviations: dict[str, float] = {}
     means: dict[tuple[int, ...], float] = dict(scores.items())

@@ -145,9 +145,9 @@ def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Tabl
 
 
 def _by_model(board: Leaderboard, group: Contest) -> list[str]:
-    """Return a list with one sentence that names each model's best method and its score. Groups of rows that differ only in
-    the model share this sentence. Only the last of them gets it, the others get []. With one model only, or if `board.at` is not
-    "rounds", every group gets [].
+    """Return a list with one sentence, which names each model's best method and its score. It is for the last of the groups that
+    differ only in the model. Return [] for any other group, or if there is only one model. Also return [] if the scores are
+    those of parts of runs (`board.at` is not "rounds").
     """
     best: dict[str, Row] = {}
     # Ranks are within a model, so rows of other models are found by replacing theirs.

@@ -59,7 +59,9 @@ def tuned_show(
 @app.command("export", epilog="Example: suite tuned export programs --algorithm fedprox")
 def tuned_export(
     folder: Path = typer.Argument(help="Folder for dataset/heterogeneity/model/algorithm.py."),
-    seed: int | None = typer.Option(None, min=0, help="Also write the run with this seed (.pt)."),
+    seed: int | None = typer.Option(
+        None, min=0, help="Also write the inputs of the run with this seed (.pt), to repeat it."
+    ),
     where: Where = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,

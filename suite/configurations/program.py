@@ -34,8 +34,9 @@ LAYERS = "ClientLinear Conv2d Flatten ReLU AvgPool2d MaxPool2d AdaptiveAvgPool2d
 def exported(
     tuned: Tuned, folder: Path, seed: int | None, data_root: str | None
 ) -> dict[Path, bytes]:
-    """Return the contents of an exported configuration's files, by path: a program (.py) and, with a `seed`, the inputs of a run
-    for it to repeat (.pt). Raise `UserError` if no program can express the configuration, or its data cannot be loaded.
+    """Return the contents of an exported configuration's files, by path. They are a program (.py) and, if `seed` is given, the
+    inputs of that seed's run (.pt), which the program can then repeat. Raise `UserError` if no program can express the
+    configuration, or its data cannot be loaded.
     """
     path, run = folder / tuned.path, prepared(tuned, seed or 0, data_root)
     contents = {path.with_suffix(".py"): program(tuned, run).encode()}

@@ -188,9 +188,8 @@ def connect(resources: Resources) -> Iterator[Cluster]:
 
 
 def start(resources: Resources) -> Path:
-    """Start a local cluster and return its folder. Raise `UserError` after `STARTS` failures.
-
-    Other machines and users can reach the cluster's ports, so the cluster demands a random token of every caller.
+    """Start a local cluster and return its folder. Raise `UserError` after `STARTS` failed attempts. Other machines and users can
+    reach the cluster's ports. So the cluster answers only callers that send its random token.
     """
     check(resources)
     say("starting Ray")
@@ -259,8 +258,8 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
-    """Yield a cluster, and halt the run by `control` if Ray's local processes die. Ray would otherwise end this process soon,
-    perhaps without a message.
+    """Yield a cluster. If one of Ray's processes on this machine dies, halt the run through `control`. Without this, Ray would
+    soon end this process, perhaps without a message.
     """
     ends, ended = threading.Event(), threading.Event()
 

@@ -318,9 +318,8 @@ def _configured(
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
-    """Return the rows with the values of `--set` (`other`) where the paper leaves a value open. A key is KEY for all methods, or
-    METHOD.KEY for one. Raise `UserError` if a key may not change, a value is impossible, or a
-    hyperparameter is left without a value.
+    """Return the rows with the values in `other` (option `--set`) for what the paper does not state. A key is KEY for all
+    methods, or METHOD.KEY for one. Raise `UserError` for a key that the paper states, and an impossible or missing value.
     """
     columns = [(row, method, c) for row in rows for method, c in row.methods.items()]
     for key in other if rows else ():

@@ -196,8 +196,7 @@ def _best_of(
     plan: Plan, method: str, done: Mapping[str, Done]
 ) -> tuple[int, dict[int, ClaimRun]] | None:
     """Return the number of a method's best hyperparameter variant, and its ended runs by seed. Return None if no run has
-    ended. The best variant has the best mean of the row's first metric. A run with a test loss that is not finite counts as
-    diverged.
+    ended. The best variant has the best mean of the plan's first metric, or of the mean accuracy if the plan has no metric.
     """
     variants: dict[int, dict[int, ClaimRun]] = {}
     for (owner, number, seed), job in plan.jobs.items():

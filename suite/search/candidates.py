@@ -43,7 +43,9 @@ def shared_draw(number: int, scenario: Sequence[str], seeds: Sequence[int]) -> f
 
 
 def random_startup(sampler: Sampler, lag: int) -> float:
-    """Return how many trials at the start of a search are drawn uniformly: inf for random search, 0 for grid and line search."""
+    """Return how many trials begin before results guide a sampler that draws uniformly until then. A trial's result is known
+    `lag` trials later. Return inf for random search, which results never guide, and 0 for samplers that draw nothing, such as grid.
+    """
     first = first_modelled(sampler, lag) or math.inf
     return first - 1 if sampler.uniform else 0
 
@@ -260,8 +262,8 @@ class EntrySearch:
         return confirms + self.current_finals if confirmed else confirms
 
     def _choose(self) -> tuple[list[int], int | None]:
-        """Return the indices of the best search trials, and the winner's index. The winner is the best of these trials if
-        confirming runs are counted, too. The winner's index is None while no trial can be ranked.
+        """Return the indices of the best search trials, and the winner's index. The winner is the one of these trials with the
+        best results, its confirming runs included. Its index is None until a search trial has finished or diverged.
         """
         if self._chosen is None:
             ends = [self.ends.get(request.trial_id) for request in self.requests]

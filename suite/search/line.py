@@ -50,7 +50,7 @@ class RateLine:
         return {k: v for k, v in params.items() if k != RATE and k not in self.further}
 
     def opening(self) -> list[dict[str, Any]]:
-        """Return the first configurations to try: `settings[0]` with the study's learning rate, then with rates that halve the widest gaps."""
+        """Return the first configurations: `settings[0]` with the study's learning rate, and with others spread over its range."""
         spec, default = self.space.ranges[RATE], self.space.default_values[RATE]
         scores: dict[float, Score] = {spec.share(default): None}
         opening = [{**self.settings[0], RATE: default}]
@@ -78,7 +78,7 @@ class RateLine:
         return self._halved(RATE, self.settings[0], ended)
 
     def _halved(self, name: str, params: Mapping[str, Any], ended: Ended) -> dict[str, Any]:
-        """Return `params` with a new learning rate `name`. The new rate halves the most promising gap between tried rates."""
+        """Return `params` with a new value of learning rate `name`: the middle of the most promising gap between tried values."""
         spec = self.space.ranges[name]
         scores: dict[float, Score] = {}
         for tried, score in ended:
@@ -92,9 +92,8 @@ def _score(trial: tuple[Mapping[str, Any], Score]) -> float:
 
 
 def middle(scores: Mapping[float, Score]) -> float:
-    """Return the middle of the most promising gap between neighbours among 0, the keys of `scores`, and 1.
-
-    The promise of a gap is the mean score of its tried ends + `SLOPE` * its width * (best - median of all scores).
+    """Return the middle of the most promising gap between neighbours among 0, the keys of `scores`, and 1. The promise of a gap
+    is the mean score of its tried ends + `SLOPE` * its width * (best - median of all scores).
     """
     valid = sorted(score for score in scores.values() if score is not None) or [0.0]
     # A failed or diverged trial counts as the worst one: how bad it was says nothing.

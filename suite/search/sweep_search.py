@@ -53,9 +53,8 @@ class SweepSearch:
         self._turn = 0
 
     def replay(self, requests: list[TrialRequest], ends: Mapping[str, ValidationResult]) -> None:
-        """Restore the search from the requests and results of a journal.
-
-        Unfinished trials run again, except confirming and final runs that an extended sweep no longer needs.
+        """Restore the search from the requests and results of a journal. Unfinished trials run again, except confirming and
+        final runs that an extended sweep no longer needs.
         """
         by_search: dict[str, list[TrialRequest]] = defaultdict(list)
         for request in requests:
@@ -92,11 +91,11 @@ class SweepSearch:
         self.entries[self.requests[trial_id].search].end(trial_id, end)
 
     def begun(self, search: EntrySearch) -> int:
-        """Return the largest number of search trials that an algorithm has begun in the scenario of `search`."""
+        """Return the number of trials begun by the search that is furthest ahead in the scenario of `search`."""
         return max(len(rival.requests) for rival in self._rivals[search.entry.scenario])
 
     def cut(self) -> None:
-        """End the search early. All entries of a scenario still get as many trials as the entry with the most so far, but at least one."""
+        """End the search early. Each search still gets as many trials as the furthest one in its scenario, but at least one."""
         for search in self.entries.values():
             search.cut(max(1, self.begun(search)))
         self.pressed = None

@@ -77,6 +77,6 @@ def finals_of(study: Mapping[str, Any]) -> int:
 
 
 def confirms_of(study: Mapping[str, Any]) -> int:
-    """Return how many confirming runs each entry of a study has in all replicates together."""
+    """Return how many confirming runs (repeats of its best trials) each entry of a study has in all replicates together."""
     confirm = study.get("confirm") or {"best": 0, "seeds": 0}
     return int(confirm["best"] * confirm["seeds"]) * replicates_of(study)

@@ -137,7 +137,7 @@ def changes(
 
 
 def _range(value: Any) -> Any:
-    """Return a range as a study writes it: a list becomes choices, `LOW..HIGH` an interval. Raise `UserError` for other text."""
+    """Convert a range to a study file's form: a list to choices, LOW..HIGH to low and high. Raise `UserError` for other text."""
     if isinstance(value, list):
         return {"choices": value}
     if isinstance(value, Mapping):

@@ -108,8 +108,9 @@ CHECKS: dict[str, tuple[Registry[Any], Callable[..., Any]]] = {
 def findings(
     name: str, values: Mapping[str, Any], dataset: str | None, **how: Any
 ) -> Iterator[CheckFinding]:
-    """Check the class or model `name`, or all classes in the file `name`, and yield each finding. `values` are an algorithm's
-    params and settings, and `how` are more options. Raise `UserError` if `dataset` is given but `name` is no model.
+    """Check the class or model `name`, or all classes in the file `name`, and yield each finding. An algorithm gets
+    hyperparameters and settings (`values`) and options such as `reduces_to` (`how`). Only a model gets `dataset`; raise
+    `UserError` if it is given for anything else.
     """
     for kind, each in _named(name):
         title = f"{kind} {each.rpartition(':')[2]}"

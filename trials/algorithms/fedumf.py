@@ -80,7 +80,7 @@ class FedUmf(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Return the base class's new state, extended by a record of this round for the next one."""
+        """Return the base class's new state and a record of this round: tensors sent, hyperparameters, selected clients."""
         selected = torch.zeros(fed.n, dtype=torch.bool)
         selected[ids] = selected[fed.absent] = True
         return {

@@ -47,8 +47,8 @@ def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) ->
 def resident_bytes(
     data: FederatedData, settings: Settings, d: int, size: int, members: int = 1
 ) -> float:
-    """Return the bytes that a round of `members` trials keeps on the device, at `size` bytes per number. They hold all samples.
-    For each selected client they hold its minibatches and `VECTORS` weight vectors (d,), with `JOINED` more in a pack.
+    """Return the bytes that a round of `members` trials keeps on the device, at `size` bytes per number. This counts all samples,
+    and the minibatches and weight vectors of selected clients. Each client has `VECTORS` vectors (d,), and `JOINED` more in a pack.
     """
     per_epoch = steps_per_epoch(data.sizes, settings.batch_size)
     plan = int(asked_steps(settings, per_epoch).max()) * widest(data, settings) * (ID + size)

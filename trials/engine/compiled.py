@@ -1,7 +1,6 @@
 """Local SGD of linear models as one compiled loop, where numba is installed (`pip install numba`).
 
-Between two operators of a tensor library a model of a few thousand weights leaves the processor's cache, and a step of
-ten samples costs more in calls than in arithmetic. Here a client's weights stay in cache for all its steps.
+In a step of ten samples, a tensor library spends more time on calls than on arithmetic. Here weights also stay in cache.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ Array = npt.NDArray[Any]
 
 
 def follow(training: Any, memory: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tensor]:
-    """Train a linear model z = W x + b, and return results as `Solver.follow` does. If `slope` is 0, the loss is cross-entropy.
+    """Train k linear models z = W x + b by `training`, which has their start and minibatches. Return their final and intermediate
+    weights, losses, and optimizer state (at first `memory`), by name. If `slope` is 0, the loss is cross-entropy.
     Otherwise it is a squared error, whose derivative with respect to z is `slope` times (z - y).
     """
     plan, marks = training.plan, training.marks

@@ -194,7 +194,7 @@ class Federation:
 
     @property
     def train_loss(self) -> float | None:
-        """Return this round's mean training loss (None: none yet). If no client trained, it is that of the computed full gradients."""
+        """Return this round's mean training loss, or None if neither training nor a full gradient has been computed."""
         return None if self._loss is None else float(self._loss)
 
     # Selection

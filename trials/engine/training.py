@@ -454,7 +454,7 @@ class Solver:
     def means(
         self, w: Tensor, ids: Array, scores: Scores, width: int = BLOCK, apart: bool = True
     ) -> Answer:
-        """Return mean scores and loss of models `w` by name, from blocks of `width` samples. If `apart`, no model changes another's result."""
+        """Return mean scores and loss of models `w`, by name. If `apart`, the others do not change a bit of a model's results."""
         # Without shuffling, blocks of a data set sorted by label would have one label each.
         if len(ids) > width and not self.model.one_by_one:
             ids = randomness.generator("evaluation").permutation(ids)
@@ -469,7 +469,7 @@ class Solver:
         return {metric: value / len(ids) for metric, value in total.items()}
 
     def _groups(self, plan: BatchPlan) -> Iterator[tuple[Array, Tensor, Iterator[_Step]]]:
-        """Yield the rows of `plan` in groups that are computed together: row numbers (a,), as array and tensor, and the steps."""
+        """Yield groups of rows to compute together: the row numbers (a,), as array and tensor, and an iterator over the steps."""
         device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
         ids, samples = to_device(order, device), to_device(plan.samples[order], device)
         weight = to_device(plan.weight[order], device, self.x.dtype)
@@ -484,7 +484,7 @@ class Solver:
     def _steps(
         self, steps: Array, widths: Array, samples: Tensor, weight: Tensor
     ) -> Iterator[_Step]:
-        """Yield the steps of a group. `steps` (a,) counts the steps of each row, in descending order; `widths` (a, J) counts a step's samples."""
+        """Yield the steps of clients computed together. Client i takes `steps[i]` steps; its step j has `widths[i, j]` samples."""
         for j in range(int(steps[0])):
             rows = slice(0, int(np.searchsorted(-steps, -j)))
             cut: Any = (0, j, slice(widths[0, j])) if self.sequential else (rows, j)

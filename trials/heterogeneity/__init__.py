@@ -86,7 +86,7 @@ class Heterogeneity:
         return np.clip(np.floor((deadline - waiting) / pace), 1, planned).astype(np.int64)
 
     def seconds(self, steps: Array, ids: Array, seed: int) -> Array:
-        """Return the simulated seconds (k,) of clients `ids` (k,) in a round: for their local `steps` (k,) and all else."""
+        """Return clients' simulated seconds (k,) in a round: for `steps` (k,) local steps and other work, such as communication."""
         pace, waiting = self._times(ids, seed)
         return steps * pace + waiting
 

@@ -220,7 +220,7 @@ class GaussianSizes(Partition):
 
     @abstractmethod
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        """Yield each device's labels, chosen from `present`. Draw them on request only, after `assign` has drawn sizes from `rng`."""
+        """Yield each device's labels, chosen from `present`. They are drawn lazily, after `assign` has drawn sizes from `rng`."""
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         present = np.flatnonzero(stocks(y))

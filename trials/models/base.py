@@ -208,8 +208,8 @@ class Model:
         return self.network.exact[key]
 
     def bytes_a_client(self, width: int, like: Tensor) -> int:
-        """Return the bytes per client in a batched step of `width` samples, in the dtype of `like`. They hold five vectors
-        (start, gradient and its parts, direction, momentum), the samples, and the values kept for the backward pass.
+        """Return the bytes per client in a batched step of `width` samples, in the dtype of `like`. This counts five weight
+        vectors, such as the gradient and the momentum, the samples, and the values kept for the backward pass.
         """
         kept, flat = [prod(self.shape)], like.new_zeros(self.d)
         weights = flat.untyped_storage().data_ptr()

@@ -130,7 +130,7 @@ class RunningStatistics:
         self._at_work = self._clients[client]
 
     def training(self, like: Tensor) -> Values:
-        """Return the statistics that a training pass changes: those of the client named by `work`, or without one a copy of the server's."""
+        """Return the current client's statistics in the dtype of `like`, or a copy of the server's if no client is training."""
         if self._at_work is None:
             return {name: value.to(like, copy=True) for name, value in self.server.items()}
         return self._at_work

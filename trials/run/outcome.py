@@ -55,7 +55,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def reason(error: str) -> str:
-    """Return the line of a traceback that names the exception, or another text's last line. Remove colour codes."""
+    """Return the line of a traceback that names the exception. If `error` is no traceback, return its last line."""
     text = _COLOUR.sub("", error).strip()
     _, frame, below = text.rpartition('\n  File "')
     for line in below.splitlines()[1:] if frame else ():

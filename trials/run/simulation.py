@@ -88,7 +88,7 @@ class Simulation:
         return self.history[-1]
 
     def _evaluation(self) -> dict[str, float]:
-        """Score all models, and return the scores by name. Except for the first model's, names begin with the model's name."""
+        """Score all models, and return scores by name, such as test_loss of the first model and MODEL_test_loss of any other."""
         started, fed = time.perf_counter(), self.fed
         (_, ranked), *others = self.scored().items()
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
@@ -138,11 +138,10 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return scores over clients, each tested on its own samples with the model `ranked`.
-
-        With several models (`Devices`) or the metric "personal", clients' own models are tested, if there are any. Round 0
-        and the last three evaluations have the mean, worst tenth and spread over clients, and the mean over clients that
-        never train. Round 0 and the last round add scores after fine-tuning. With "personal" all evaluations have the mean.
+        """Return scores over clients, each tested on its own samples with the model `ranked`. With several models
+        (`Devices`) or the metric "personal", clients' own models are tested, if there are any. Round 0 and the last three
+        evaluations have the mean, worst tenth and spread over clients, and the mean over clients that never train. Round 0
+        and the last round add scores after fine-tuning. With "personal" all evaluations have the mean.
         """
         fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
         first_or_last, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap

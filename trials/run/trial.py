@@ -169,7 +169,7 @@ class RunningTrial:
         return self._simulation
 
     def step(self, due: Callable[[], bool]) -> TrialResult:
-        """Run to the next report by `advance`, and turn an exception into a failed or halted result."""
+        """Run until a report is planned or `due()` is true, and return the report. An exception gives a failed or halted result."""
         try:
             return self.advance(due)
         except StorageError as fault:
