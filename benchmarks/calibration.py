@@ -344,23 +344,23 @@ python benchmarks/calibration.py --output docs     # writes this page
 
 A board is a simulated leaderboard of one scenario, with 3 to 10 *units* (tunings, partitions or splits). The true differences
 of a board are known: methods are equal, half of them are {margin:.0f} points behind, they differ by millionths, or one is far ahead.
-A figure is the percentage of {boards:,} boards that make any false claim. Each of these four cases is simulated with {methods}
-methods, and the largest percentage counts. A figure of 5 % has a standard error of {error:.2f} percentage points.
+The table shows the percentage of {boards:,} boards that make any false claim: the largest among these four cases with {methods}
+methods.
 
-A [leaderboard](../leaderboards.md#compare-methods-in-a-scenario) makes claims about *methods*, assuming that other searches fail as
-often as those that ran, or about the *configurations* that ran. Without this assumption, up to {strict:.1f} % of boards
-would make false claims about methods, since rare failures may be absent from few searches. A failure costs {failure:.0f} points here.
+A [leaderboard](../leaderboards.md#compare-methods-in-a-scenario) makes claims about *methods*, or only about the *configurations*
+that ran. Claims about methods assume that repeated searches fail as often as the first ones. Without this assumption, up to
+{strict:.1f} % of boards would make false claims about methods, since a few searches can miss rare failures. A simulated failure
+lowers a search's score by {failure:.0f} points.
 
 """
 POWER = """
-If all scores are normal with equal spreads, a method {behind:.0f} points behind is shown to be worse on at least {power} % of boards with {units} units (tunings, partitions or splits).
+A method {behind:.0f} points behind is shown to be worse on at least {power} of boards, if scores are normal (standard deviation: {tuning:.1f} points between searches, {seed:.1f} between seeds).
 """
 FRIEDMAN = """
 ## Tests over data sets
 
-The table shows in percent how often Friedman's test calls equal methods different. Each figure is the
-largest of simulations with {methods} methods. There are eight families of data sets, one of which has four correlated
-data sets. Leaderboards test by families.
+The table shows how often Friedman's test calls equal methods different: the largest percentage in simulations with {methods}
+methods. There are eight families of data sets, one of which has four correlated data sets. Leaderboards test by families.
 
 """
 
@@ -372,7 +372,6 @@ def page(document: dict[str, Any]) -> str:
     head = HEAD.format(
         boards=document["boards"],
         methods=_listed(methods),
-        error=document["monte carlo error"],
         margin=100 * MARGIN,
         failure=100 * FAILURE,
         strict=max(row["anything"] for row in rows),
@@ -382,10 +381,9 @@ def page(document: dict[str, Any]) -> str:
         [situation, *(_worst(rows, situation, word, n) for word in CLAIMS.values() for n in units)]
         for situation in dict.fromkeys(row["situation"] for row in rows)
     ]
-    least = [min(row["power"] for row in document["power"] if row["units"] == n) for n in units]
-    power = POWER.format(
-        behind=100 * BEHIND, power=_listed([f"{p:.1f}" for p in least]), units=_listed(units)
-    )
+    least = {n: min(row["power"] for row in document["power"] if row["units"] == n) for n in units}
+    shown = _listed([f"{share:.1f} % ({n} units)" for n, share in least.items()])
+    power = POWER.format(behind=100 * BEHIND, power=shown, tuning=100 * TUNING, seed=100 * SEED)
     shares = ("family", "data set")
     friedman_lines = []
     for correlation in dict.fromkeys(row["correlation"] for row in document["friedman"]):
