@@ -40,7 +40,7 @@ def fitted(
     ends: Container[int] = (),
 ) -> tuple[RichTable, list[str]]:
     """Return a table of at most `width` characters, and the headings of columns that do not fit. The last columns are left
-    out first. Before one of the first `essential` columns is left out, the names in its cells are broken over several lines.
+    out first. To keep the first `essential` columns, long names in cells are wrapped over several lines.
     `styles` has the rows' Rich styles, and a rule follows each row whose index is in `ends`.
     """
     cells = zip(*rows, strict=True) if rows else [()] * len(columns)

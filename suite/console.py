@@ -79,8 +79,8 @@ def show_table(
     essential: int | None = None,
     title: str | None = None,
 ) -> None:
-    """Print a table that fits the terminal. If it is too wide, leave out its last columns, and list them below the table. Before
-    one of the first `essential` columns (default: all) is left out, names are broken over several lines.
+    """Print a table that fits the terminal. If it is too wide, leave out its last columns, and list them below the table. To keep
+    the first `essential` columns (default: all), long names are wrapped over several lines.
     """
     from reports.terminal import fitted, left_out
 

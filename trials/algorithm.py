@@ -231,7 +231,7 @@ class Algorithm:
         raise NotImplementedError
 
     def personal(self, state: State, fed: "Federation") -> Tensor | None:
-        """Return the clients' own models (n, d), or None. By default, return the first group of n models among those of `scored`."""
+        """Return the clients' own models (n, d), or None if there are none. By default, look for them in what `scored` returns."""
         devices = [m.models for m in self.scored(state, fed).values() if isinstance(m, Devices)]
         return next((models for models in devices if len(models) == fed.n), None)
 

@@ -199,7 +199,7 @@ def counts(papers: Sequence[PaperSummary]) -> Table:
 
 
 def _numbers(name: str, entries: Sequence[JudgedEntry]) -> Table:
-    """Return a table of published and measured numbers. A line is for one metric in one row of the paper's table; columns are methods."""
+    """Return a table of published and measured numbers. Each column is a method. Each line is one metric in a row of the paper's table."""
     methods = list(dict.fromkeys(entry.judged.method for entry in entries if entry.judged))
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for entry in entries:

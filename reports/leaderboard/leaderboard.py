@@ -196,7 +196,7 @@ def _at_budget(group: Group) -> tuple[Group, float | None]:
 def _rank(
     group: Group, trials: Trials, target: float | None, margin: float | None
 ) -> tuple[list[Row], tuple[Difference, ...]]:
-    """Return a group's rows, and the differences between all pairs of ranked methods. The best row comes first, unranked methods come last."""
+    """Return a group's rows, and the differences between all pairs of ranked methods. The best row comes first, and unranked rows come last."""
     group, budget = _at_budget(group)
     first = next(iter(group.values())).iloc[0]
     better = sign(direction(first["compared"]))

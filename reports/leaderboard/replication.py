@@ -65,10 +65,10 @@ def around(mean: float, half: float | None) -> Interval:
 
 
 def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
-    """Return the 95 % interval of each method's mean score in a scenario. A method whose few searches all succeeded by luck would
-    look too certain. So no interval is narrower than a pooled interval, with the root mean square of all methods' errors and
-    the sum of their degrees of freedom. Methods with means over seeds alone are left out of the pool and keep their intervals.
+    """Return the 95 % interval of each method's mean score in a scenario. A few searches can agree by luck, so an interval is
+    widened if the average of all methods' standard errors would give a wider one.
     """
+    # Means over seeds alone do not count in this average, and their intervals are not widened.
     squares, freedom = list[float](), 0.0
     for mean in scenario.values():
         if mean.error is not None and mean.over != "seed":
@@ -137,12 +137,12 @@ def sampled(scores: Scores) -> str:
 
 
 def units(scores: Scores) -> int:
-    """Return the number of independent scores in a method's mean, such as its number of tunings if that is 3 or more."""
+    """Count the independent scores in a method's mean: its splits, partitions or tunings if there are 3 or more, otherwise its runs."""
     return sum(map(len, _strata(scores, sampled(scores)).values()))
 
 
 def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
-    """Return the mean score of each value of factor `over`, in a list for each combination of values of the outer factors."""
+    """Return the mean score of each value of `over`, by the values of the factors before `over` in the order split, partition, tuning, seed."""
     place = Draw._fields.index(over)
     groups: dict[tuple[int, ...], list[float]] = defaultdict(list)
     for draw, score in scores.items():
@@ -210,29 +210,23 @@ class Errors:
     pairs: int
 
     def half(self, first: str, second: str, gap: Gap) -> float | None:
-        """Return half the width of the confidence interval of `gap`, the mean score difference of two methods i and j. Return None
-        if `gap` has too few degrees of freedom. All pairs' intervals hold jointly with 95 % confidence (Bonferroni).
-
-        The variance of the pair's differences is v = p + e. Here p is `pooled`, the variance over all pairs, and e is what the
-        pair adds to it: e = max(0, s_i^2 + s_j^2 - p), with s^2 of each method from `parts`. The degrees of freedom
-        are f_p for p (`freedom`), f_e for e (those of `gap`), and f for v, with v / sqrt(f) = p / sqrt(f_p) + e / sqrt(f_e). Each
-        term is proportional to the standard error of its numerator. The sum allows for any correlation between p and e.
+        """Return half the width of the confidence interval of `gap`, the mean score difference of methods `first` and `second`.
+        Return None if `gap` has too few degrees of freedom. All pairs' intervals hold jointly with 95 % confidence (Bonferroni).
         """
         if gap.freedom < RANDOM - 1:
             return None
         variance = max(self.pooled, self.parts[first] + self.parts[second])
+        # The variance is v = p + e: p is that of all pairs, e what this pair adds. Their degrees of freedom f, f_p and f_e
+        # satisfy v / sqrt(f) = p / sqrt(f_p) + e / sqrt(f_e). Each term is proportional to the standard error of its
+        # numerator, so that the sum allows for any correlation between p and e.
         spread = self.pooled / self.freedom**0.5 + (variance - self.pooled) / gap.freedom**0.5
         tail = (1 - LEVEL) / (2 * self.pairs)
         return quantile(1 - tail, (variance / spread) ** 2) * (variance * gap.weight) ** 0.5
 
 
 def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
-    """Return the variances of the score differences of all pairs of k methods; None if the differences vary by rounding only.
-
-    Each method is in k - 1 pairs, so the pooled variance has 2 / k of the degrees of freedom that Satterthwaite's formula
-    gives. Suppose that the variance of a pair is s_i^2 + s_j^2, the sum of its methods' shares. Grubbs (1948) estimates the
-    share of method i as s_i^2 = max(0, (S_i - T) / (k - 2)). S_i is the sum of the variances of the method's pairs, and
-    T = sum_i S_i / (2 (k - 1)). For k = 2 the shares are set to 0.
+    """Return the variance of the score differences over all pairs of methods, and each method's share in its pairs' variances.
+    Return None if the differences vary by rounding only.
     """
     freedoms, sums_of_squares, fourths = list[int](), list[float](), list[float]()
     variances: dict[str, list[float]] = {name: [] for name in sorted(set().union(*gaps))}
@@ -246,10 +240,13 @@ def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
     squares, k = fsum(sums_of_squares), len(variances)
     if not squares or (squares / sum(freedoms)) ** 0.5 < 10**-DIGITS:
         return None
+    # Each method is in k - 1 pairs, so the pooled variance has 2 / k of Satterthwaite's degrees of freedom.
     share = 2 / k
     freedom = min(max(share * squares**2 / fsum(fourths), min(freedoms)), share * sum(freedoms))
     parts = dict.fromkeys(variances, 0.0)
     if k > 2:
+        # Grubbs (1948): if the variance of a pair is s_i^2 + s_j^2, the estimate of s_i^2 is max(0, (S_i - T) / (k - 2)).
+        # S_i is the sum of the variances of the method's pairs, and T = sum_i S_i / (2 (k - 1)).
         # A pair without a common run is assumed to vary as the method's other pairs do.
         sums = {name: fmean(values or [0.0]) * (k - 1) for name, values in variances.items()}
         total = fsum(sums.values()) / (2 * (k - 1))

@@ -145,9 +145,8 @@ def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Tabl
 
 
 def _by_model(board: Leaderboard, group: Contest) -> list[str]:
-    """Return a list with one sentence, which names each model's best method and its score. It is for the last of the groups that
-    differ only in the model. Return [] for any other group, or if there is only one model. Also return [] if the scores are
-    those of parts of runs (`board.at` is not "rounds").
+    """Return a sentence (in a list) that names each model's best method and its score. Return [] unless `group` is the last of
+    several groups that differ only in the model. Return [] if the board compares runs at equal steps, bytes or seconds.
     """
     best: dict[str, Row] = {}
     # Ranks are within a model, so rows of other models are found by replacing theirs.

@@ -150,15 +150,15 @@ def plural(over: str) -> str:
 
 
 def methods(rows: Sequence[Row]) -> bool:
-    """Return whether there were enough searches (`UNITS`, `SEARCHES`) to compare methods, and not only their configurations."""
+    """Return whether there were enough searches to compare methods, and not only their configurations."""
     units = [row.units if row.over != "seed" else 0 for row in rows if row.rank is not None]
     # Failures that do not occur in a method's few searches must show in those of the others.
     return bool(units) and min(units) >= UNITS and sum(sorted(units)[1:]) >= SEARCHES
 
 
 def answer(rows: Sequence[Row]) -> str:
-    """Return sentences that say which ranked methods may be the best, and how many runs diverged. If there were too few
-    searches (`UNITS`, `SEARCHES`), the sentences are only about the configurations that ran, not about methods in general.
+    """Return sentences that say which ranked methods may be the best, and how many runs diverged. After few searches,
+    the sentences are only about the configurations that ran, not about methods in general.
     """
     ranked = [row for row in rows if row.rank is not None]
     best = [label(row) for row in ranked if row.within_noise]

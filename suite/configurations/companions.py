@@ -53,7 +53,7 @@ class Companion(Written):
 
 
 class Measurement(Written):
-    """An algorithm's companions, and the numbers of data set families and search trials that they were measured on."""
+    """An algorithm's companions, and the numbers of families of data sets and of search trials that they were measured on."""
 
     families: int
     trials: int
@@ -144,7 +144,7 @@ def recorded(
 def measure(
     scenarios: Mapping[str, Sequence[RecordedScenario]], leave_out: str | None
 ) -> dict[str, Measurement]:
-    """Return each algorithm's companions, which are good settings over all its `scenarios`. The data set family `leave_out` does not count."""
+    """Return each algorithm's companions: settings that are good over all its `scenarios`. Data sets of the family `leave_out` do not count."""
     measured = {}
     for name, candidates in scenarios.items():
         kept = [scenario for scenario in candidates if scenario.family != leave_out]
@@ -154,8 +154,8 @@ def measure(
 
 
 def _measured(cls: type[Algorithm], scenarios: Sequence[RecordedScenario]) -> Measurement:
-    """Return one or two companions of an algorithm. The first is the setting with the least loss of predicted accuracy
-    against each scenario's best, averaged over data set families. The second, if any, best complements the first.
+    """Return one or two companions of an algorithm: settings that are good on average over families of data sets. On average,
+    the first is closest to each scenario's best accuracy. The second, if any, helps most if scenarios take the better of the two.
     """
     import pandas as pd
 

@@ -71,8 +71,8 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
 def _entries(
     paper: Paper, table: str, row: str, judged: Mapping[Address, tuple[Judged, JudgedRow]]
 ) -> Iterator[JudgedEntry]:
-    """Yield a row's printed numbers and statements, with their verdicts. If `same_as` names another row, skip
-    those that both rows share. Keep a shared one if it was judged with settings chosen for this row.
+    """Yield a row's printed numbers and statements, with their verdicts. Skip what only repeats another row
+    of the paper, unless it was judged again with settings chosen for this row.
     """
     content, at = paper.tables[table], paper.tables[table].rows[row]
     same, never = paper.same(at), paper.reason_not_run(table, row)

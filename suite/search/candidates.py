@@ -43,8 +43,8 @@ def shared_draw(number: int, scenario: Sequence[str], seeds: Sequence[int]) -> f
 
 
 def random_startup(sampler: Sampler, lag: int) -> float:
-    """Return how many trials begin before results guide a sampler that draws uniformly until then. A trial's result is known
-    `lag` trials later. Return inf for random search, which results never guide, and 0 for samplers that draw nothing, such as grid.
+    """Return how many trials start with random values, before the sampler begins to use results. A trial's result is known `lag`
+    trials later. Return infinity for random search, and 0 for samplers that do not begin at random, such as grid.
     """
     first = first_modelled(sampler, lag) or math.inf
     return first - 1 if sampler.uniform else 0
@@ -112,7 +112,7 @@ class EntrySearch:
 
     def _configuration(self, index: int) -> InitialConfiguration:
         """Return configuration number `index`: one of `starts`, the line search's next one, or the sampler's suggestion.
-        Random learning rates are drawn alike for all algorithms of the scenario.
+        Algorithms of the same scenario get the same random learning rates if their ranges are equal.
         """
         if index < len(self.starts):
             self.proposer.add(index, self.starts[index].params)

@@ -234,7 +234,7 @@ class Checked:
 
 
 def _difference(a: Simulation, b: Simulation) -> float:
-    """Return the largest difference between two runs' model weights, relative to the largest of `b`. Return infinity if shapes differ."""
+    """Return the largest difference between two runs' weights, divided by the largest absolute weight of `b`. Return infinity if shapes differ."""
     weights = []
     for run in (a, b):
         model = next(iter(run.scored().values()))

@@ -46,7 +46,7 @@ class FedUmf(FedAvg):
         }
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """Return start weights (k, d): the server's. Clients that trained last round, but were not selected, add their scaled update."""
+        """Return start weights (k, d): the server's. A client that trained but was not selected in the previous round adds that update, scaled."""
         theta, *_ = [fed.broadcast(fed.everyone, state[name]) for name in self.sent]
         idle = torch.ones(fed.n, dtype=torch.bool)
         idle[ids] = idle[fed.absent] = False

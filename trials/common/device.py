@@ -73,7 +73,7 @@ def keep_freed() -> None:
 
 
 def take_part(share: float) -> None:
-    """Limit this process to a share (0 to 1) of the GPU's memory. A trial that needs more then fails without harm to others."""
+    """Limit this process to a share (0 to 1) of the GPU's memory. A trial that exceeds this limit fails without harm to other trials."""
     total = torch.cuda.get_device_properties(0).total_memory
     part = max(0.0, min(1.0, share) * total - CONTEXT)
     torch.cuda.set_per_process_memory_fraction(part / total)

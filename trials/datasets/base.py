@@ -156,7 +156,7 @@ class DatasetFamily(ABC):
         """
 
     def files(self, root: str | None) -> list[dict[str, Any]]:
-        """Return each data file's path, expected and actual content (such as an MD5), and whether these agree. Download nothing."""
+        """Return each data file's path, its expected and actual checksum (if one is known), and whether the file is sound. Download nothing."""
         return [file.report(data_root(root)) for file in self.published]
 
     def fetch(self, root: str | None) -> Path:

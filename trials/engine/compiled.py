@@ -20,9 +20,9 @@ Array = npt.NDArray[Any]
 
 
 def follow(training: Any, memory: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tensor]:
-    """Train k linear models z = W x + b by `training`, which has their start and minibatches. Return their final and intermediate
-    weights, losses, and optimizer state (at first `memory`), by name. If `slope` is 0, the loss is cross-entropy.
-    Otherwise it is a squared error, whose derivative with respect to z is `slope` times (z - y).
+    """Train k linear models z = W x + b from the start weights and on the minibatches that `training` holds. Return by name their
+    final and intermediate weights, losses, and optimizer state. `memory` is the optimizer state before training. If `slope`
+    is 0, the loss is cross-entropy. Otherwise the loss is a squared error, whose derivative by z is `slope` times (z - y).
     """
     plan, marks = training.plan, training.marks
     w = training.start.clone(memory_format=torch.contiguous_format)

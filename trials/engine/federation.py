@@ -333,7 +333,7 @@ class Federation:
 
         A step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g. w and g are (a, d) for the a
         clients with steps left, and `direction` gets their part of `rows` (k, ...). `lr` is a number, (k,) or (k, epochs).
-        `at_round` takes an earlier round's minibatches and counts no cost. To count it, call `deferred(ids)` in that earlier round.
+        With `at_round`, the minibatches are those of that earlier round, and the work is not counted.
         """
         loss, at = self._loss, self.round if at_round is None else at_round
         w, _ = self._train(ids, start, lr, direction, rows, at)

@@ -231,7 +231,7 @@ class LocalTraining:
     def along(
         cls, form: Affine, start: Tensor, plan: BatchPlan, marks: Array, rule: Rule
     ) -> LocalTraining:
-        """Return a description of k clients' training from `start` (k, d) by `rule`, with steps in the affine direction `form`."""
+        """Collect the inputs of k clients' local training: steps from `start` (k, d) in direction `form`, with the learning rate of `rule`."""
         scale, pull, shift = column(form.scale, start)[:, None], None, None
         if isinstance(form.pull, torch.Tensor) or form.pull or rule.weight_decay:
             pull = column(form.pull, start)[:, None] + rule.weight_decay * scale
@@ -405,11 +405,12 @@ class Solver:
         return move
 
     def _affine_move(self, training: LocalTraining, ids: Tensor) -> Move:
-        """Return a function that moves rows `ids` of the weights w along scale * g + pull * w + shift, with the gradient g at w."""
+        """Return a function that makes one local step, as `training` describes it, for the rows `ids` of the weights."""
         optional = training.pull, training.shift, training.lr
         pull, shift, lr = (None if value is None else value[ids] for value in optional)
         scale = training.scale[ids]
 
+        # Weights w move along scale * g + pull * w + shift, with the gradient g at w.
         def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, memory: Memory) -> None:
             rate = 0.0 if lr is None else lr[rows, min(j, lr.shape[1] - 1), None]
             along, factor = training.optimizer.begin(w, rate, memory)

@@ -208,8 +208,8 @@ class Model:
         return self.network.exact[key]
 
     def bytes_a_client(self, width: int, like: Tensor) -> int:
-        """Return the bytes per client in a batched step of `width` samples, in the dtype of `like`. This counts five weight
-        vectors, such as the gradient and the momentum, the samples, and the values kept for the backward pass.
+        """Return how many bytes a client needs in a batched step of `width` samples, in the dtype of `like`. These bytes hold the samples,
+        the values kept for the backward pass, and five vectors as long as the weights (such as the gradient).
         """
         kept, flat = [prod(self.shape)], like.new_zeros(self.d)
         weights = flat.untyped_storage().data_ptr()

@@ -150,7 +150,7 @@ class TrialResult:
         return value if math.isfinite(value) else None
 
     def add(self, news: "TrialResult") -> None:
-        """Add the report `news` of a step. A report from round 0 means that the trial began again, and replaces the old history."""
+        """Add the trial's newest report, `news`. A report from round 0 means that the trial began again, and replaces the old history."""
         if news.history and news.history[0]["round"] == 0:
             self.history.clear()
             self.intermediates.clear()

@@ -216,7 +216,7 @@ class Simulation:
 
 
 def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return a model's scores on samples `ids`. For `Devices`, average by its `weights`, and add the lowest and highest accuracy (or mse)."""
+    """Return a model's scores on samples `ids`. For several models, these are weighted means, and the lowest and highest accuracy (or mse)."""
     if isinstance(model, torch.Tensor):
         return {k: float(v) for k, v in fed.evaluate(model, ids).items()}
     by_model = fed.evaluate(model.models, ids)
@@ -228,7 +228,7 @@ def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, f
 
 
 def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dict[str, float]:
-    """Return a model's test and validation scores, by names such as `{prefix}test_accuracy`; also training scores with `score_training`."""
+    """Return a model's test and validation scores, by names such as `{prefix}test_accuracy`. The settings can ask for training scores, too."""
     entry: dict[str, float] = {}
     parts = {"test": fed.data.test, "val": fed.data.val}
     if fed.settings.score_training:
