@@ -110,7 +110,7 @@ class Table:
 
 
 def table(columns: Sequence[Column | str], rows: Iterable[Cells], **more: Any) -> Table:
-    """Return a table of texts or cells. A string in `columns` heads a column of names if it comes first, else a column of words."""
+    """Return a table with these rows. A string in `columns` is the heading of a column of names (first column) or words (other columns)."""
     heads = []
     for i, column in enumerate(columns):
         kind = ColumnKind.WORDS if i else ColumnKind.NAME

@@ -66,7 +66,7 @@ def drawn(content: Table, width: int) -> tuple[RichTable, list[str]]:
 
 
 def left_out(heads: Iterable[str], elsewhere: str) -> list[Text]:
-    """Return a line that names the omitted columns; [] if no column is omitted. The option `elsewhere` shows all columns."""
+    """Return a line that names the omitted columns, and the command-line option `elsewhere` that shows them; [] if `heads` is empty."""
     names = ", ".join(dict.fromkeys(heads))
     text = f"This terminal is too narrow for: {names}. {elsewhere} shows all."
     return [Text(text, style="dim")] if names else []
@@ -86,7 +86,7 @@ def _measured(column: Column, cells: Sequence[str]) -> _Widths:
 
 
 def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]:
-    """Return the widths of the leading columns that fit into `width` characters."""
+    """Return the widths of the leading columns that fit into `width` characters. The first `essential` columns are narrowed to fit."""
     # Columns are left out one by one; names are broken over lines before an essential column is left out.
     counts = [*product(range(len(columns), essential - 1, -1), ["whole"])]
     counts += product(range(min(essential, len(columns)), 0, -1), ["folded"])

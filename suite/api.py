@@ -372,7 +372,7 @@ def tuned(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> TunedList:
-    """Return the tuned configurations with these names (None: any). In each level of a data set, the best come first."""
+    """Return the tuned configurations with these names (None: any). For each data set and heterogeneity level, the best come first."""
     from suite.configurations.library import list_tuned, select_tuned
     from suite.tracking import usual
 

@@ -129,7 +129,7 @@ class Guard:
         self.app, self._token = app, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on requests with the token or its cookie. Answer 403 to requests for another host or from another site, else 401."""
+        """Answer 403 to requests for another host or from another site, and 401 to those without the token or its cookie. Pass on the rest."""
 
         async def send_on(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -189,7 +189,7 @@ class Mounted:
         self._loading, self._free = asyncio.Lock(), asyncio.Semaphore(AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request to the third party's application if its method and path are allowed, else to the application `other`."""
+        """Pass a request with an allowed method and path to the mounted application, and any other request to the fallback application."""
         path = scope["path"].removeprefix(scope["root_path"])
         if not reads(self._allowed, scope["method"], path):
             await self._other(scope, receive, send)

@@ -227,7 +227,7 @@ class Algorithm:
         raise NotImplementedError
 
     def scored(self, state: State, fed: "Federation") -> Scored:
-        """Return the models to evaluate, by name: weight vectors (d,) or groups of `Devices`. The run is ranked by the first one."""
+        """Return the models to evaluate, by name: weight vectors (d,), or `Devices` with several vectors. The first model ranks the run."""
         raise NotImplementedError
 
     def personal(self, state: State, fed: "Federation") -> Tensor | None:

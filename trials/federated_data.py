@@ -146,7 +146,7 @@ class FederatedData:
 
     @cached_property
     def unseen_tests(self) -> ClientTests | None:
-        """Return the test samples of each client outside training, or None if all clients train."""
+        """Return the test samples of each client that never trains, or None if all clients train."""
         unseen = replace(self, train=self.unseen_train, offsets=self.unseen_offsets)
         return unseen.client_tests if unseen.clients else None
 

@@ -74,7 +74,7 @@ def row_blocks(row: JudgedRow) -> list[Block]:
 
 
 def measured(number: Judged, interval: bool = True) -> str:
-    """Return the measured mean as text: "95.2 ± 0.3", ">= 31 (2 of 5)" if 2 of 5 seeds reached the target, "never", or ""."""
+    """Return the measured mean as text, such as "95.2 ± 0.3", or "" if there is none. If only some seeds reached the target, add how many."""
     if number.measured is None:
         return ""
     if number.reached_share is not None and number.reached_share < 1:

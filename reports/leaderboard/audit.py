@@ -115,8 +115,8 @@ def audit(
 
 def combined(searches: Sequence[Audit]) -> Audit:
     """Combine the audits of a row's searches into one. Numbers become means; `trials` becomes the maximum. An edge is a
-    hyperparameter whose best value is at an end of its range. Keep an edge that too many searches have for mere chance, such
-    as 2 of 7 or 3 of 16. (A binomial test at level 5 %: by chance, a search has a given edge with a probability of 5 %.)
+    hyperparameter whose best value is at an end of its range. Keep an edge only if more searches have it than chance
+    explains, such as 2 of 7 or 3 of 16. (A binomial test at level 5 %: by chance, a search has an edge with probability 5 %.)
     """
     if len(searches) == 1:
         return searches[0]

@@ -99,7 +99,7 @@ class Gap:
 
     @property
     def variance(self) -> float:
-        """Return the variance of the mean scores that belong to different values of the factor `over`, such as different seeds."""
+        """Return the variance of mean scores from one value of the factor `over` to another, such as from seed to seed."""
         return self.squares / self.freedom if self.freedom else 0.0
 
 
@@ -129,7 +129,7 @@ def mean_of(scores: Scores) -> Mean:
 
 
 def sampled(scores: Scores) -> str:
-    """Return the factor whose values count as independent draws: split, partition or tuning, the first with 3 values or more, else "seed"."""
+    """Return the factor whose values count as independent: the first of split, partition and tuning that has at least 3, or "seed" if none has."""
     for factor, levels in zip(Draw._fields[:-1], zip(*scores, strict=True), strict=False):
         if len(set(levels)) >= RANDOM:
             return factor

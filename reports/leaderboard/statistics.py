@@ -40,9 +40,9 @@ SAME = "not shown to differ"
 
 @dataclass(frozen=True)
 class PairTest:
-    """Wilcoxon's test of two algorithms over all families; `rank_difference` is the second's average rank minus the first's.
+    """Wilcoxon's test of two algorithms over families of data sets; `rank_difference` is the second's average rank minus the first's.
     `wilcoxon` is the p-value, `holm` the corrected one. `smallest` is the p-value if all families preferred one algorithm.
-    The verdict is "cannot reject at this n" if `smallest` is above the corrected level `threshold`, or families are too few.
+    The verdict is "cannot reject at this n" if `smallest` is above the corrected level `threshold`, or there are too few families.
     """
 
     first: str
@@ -61,7 +61,7 @@ class Across:
     `rank_low` and `rank_high` of bootstrap intervals (empty for a single family).
 
     `friedman` is the p-value of Friedman's statistic `chi2`. `iman_davenport` is the p-value of `f`, a less
-    conservative correction of `chi2`. All four are None for fewer than 3 algorithms or 8 families (`ENOUGH`).
+    conservative correction of `chi2`. All four are None for fewer than 3 algorithms or 8 families of data sets.
     """
 
     algorithms: tuple[str, ...]
@@ -207,7 +207,7 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
 
 
 def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
-    """Drop the row or algorithm with the largest share of missing pairs until no pair is missing. Return the rows and algorithms left."""
+    """Drop rows and algorithms until each row has each algorithm, and return those that remain. `present` has the algorithms of each row."""
     names = sorted(set().union(*present.values()))
     holes = pd.DataFrame({row: ~np.isin(names, [*present[row]]) for row in present}, names)
     while holes.size:
@@ -226,8 +226,8 @@ def friedman_test(
     table: npt.NDArray[Any],
 ) -> tuple[float | None, float | None, float | None, float | None, str]:
     """Return Friedman's chi-squared and p-value, Iman and Davenport's F and p-value, and the verdict. `table` has scores
-    (families, algorithms). With fewer than 3 algorithms or 8 families (`ENOUGH`) the numbers are None, and the verdict says
-    how many are needed.
+    with a row per family of data sets and a column per algorithm. With fewer than 3 columns or fewer than 8 rows, the
+    numbers are None, and the verdict says how many are needed.
     """
     n, k = table.shape
     if k < 3 or n < ENOUGH:

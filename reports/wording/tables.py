@@ -238,7 +238,7 @@ def several(board: Leaderboard) -> dict[str, Across]:
 
 
 def across_table(metric: str, across: Across) -> Table:
-    """Return a table of methods' average ranks over families, with 95 % intervals and significant differences."""
+    """Return a table of methods' average ranks over families of data sets, with 95 % intervals and significant differences."""
     columns = (
         Column("algorithm", ColumnKind.NAME),
         Column("average rank", better=-1),

@@ -162,7 +162,7 @@ def _measured(cls: type[Algorithm], scenarios: Sequence[RecordedScenario]) -> Me
     families = [*map(attrgetter("family"), scenarios)]
 
     def mean(losses: Array) -> Array:
-        """Average `losses` (scenarios, settings) to (settings,): first within each family, then over families."""
+        """Return each setting's mean loss, from `losses` (scenarios, settings). All families of data sets have equal weight."""
         return pd.DataFrame(losses).groupby(families).mean().mean().to_numpy()
 
     settings = [others(cls, cls.configured({}).params())]

@@ -221,7 +221,7 @@ def read_paper(name: str) -> Paper:
 
 
 def parse_paper(text: str, source: str) -> Paper:
-    """Return the paper in a YAML text, and check all its rows. Raise `UserError` with the faults of the first bad row."""
+    """Return the paper that a YAML text describes, and check all its rows. Raise `UserError` with the faults of the first bad row."""
     faults = Faults(source)
     paper = faults.validate(Paper, parse_mapping(text, source))
     faults.check()
@@ -318,8 +318,8 @@ def _configured(
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
-    """Return the rows with the values in `other` (option `--set`) for what the paper does not state. A key is KEY for all
-    methods, or METHOD.KEY for one. Raise `UserError` for a key that the paper states, and an impossible or missing value.
+    """Return the rows, with the values in `other` (option `--set`) filled in where the paper states none. A key is KEY for all
+    methods, or METHOD.KEY for one. Raise `UserError` for a key that the paper states, and for an impossible or missing value.
     """
     columns = [(row, method, c) for row in rows for method, c in row.methods.items()]
     for key in other if rows else ():

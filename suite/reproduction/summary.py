@@ -40,8 +40,8 @@ def read_documents(folder: Path) -> dict[str, Reproduction]:
 
 def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
     """Summarise all shipped papers, or the paper `path` (a name or YAML file), from the JSON files that `suite reproduce --output`
-    wrote in a folder. If several files judge the same number, those without `--set` are preferred, next those with all rounds
-    of the paper, and last the one with the most seeds. Raise `UserError` if the folder has no such file or a damaged one.
+    wrote in a folder. If several files judge the same number, one counts: if possible, one without changed settings
+    and with all of the paper's rounds. Raise `UserError` if the folder has no such file or a damaged one.
     """
     written, summaries = read_documents(folder), []
     for name in [path] if path else paper_names():
@@ -54,7 +54,7 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
                 declared = "--set " not in content.command
                 ranked += [((declared, not row.reduced, row.seeds), row) for row in content.rows]
         judged: dict[Address, tuple[Judged, JudgedRow]] = {}
-        for _, row in sorted(ranked, key=lambda pair: pair[0]):  # what counts most comes last
+        for _, row in sorted(ranked, key=lambda pair: pair[0]):  # the last one counts
             for each in (*row.numbers, *row.claims):
                 what = (each.says,) if each.says else (each.metric, each.method)
                 if each.verdict != NOT_RUN:
@@ -106,7 +106,7 @@ def _entries(
 
 
 def _facts(table: PaperTable, row: TableRow) -> dict[Address, Any]:
-    """Return a row's numbers by (metric, method) and, by (statement,), why a statement cannot be judged ("" if it can)."""
+    """Return a row's numbers, with keys (metric, method). Each key (statement,) has the reason why the statement cannot be judged, or ""."""
     facts: dict[Address, Any] = {}
     for name, column in row.numbers.items():
         for method, number in column.items():

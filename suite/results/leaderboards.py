@@ -210,8 +210,8 @@ def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
 
 
 def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> tuple[float, Curve]:
-    """Return a run's score in the metric `name`, and its curve of (cost, value) pairs. Comparisons at equal rounds get no
-    curve. A `lost` run has the untrained model's score and no curve. Raise `UserError` for an unrecorded metric.
+    """Return a run's score in the metric `name`, and its curve of (cost, value) pairs. The curve is empty if
+    `query` compares at equal rounds, or if the run is `lost` (diverged). A lost run gets the score of the untrained model.
     """
     columns = {name, *COSTS[query.at]}
     evaluations = [entry for entry in history if columns & entry.keys()]

@@ -95,7 +95,7 @@ History = list[dict[str, float]]
 
 
 def curve_columns(metric: str, pooled: str) -> dict[str, str]:
-    """Return the metric in each curve column. For example, the column `test` has `test_accuracy` if `metric` is "accuracy"."""
+    """Return which metric each curve column has, such as "test_accuracy" in "test". `pooled` is "accuracy" or "mse", for scores over clients."""
     ends = {f"test_{end}": f"test_{pooled}_{end}" for end in CLIENTS}
     named = {"val": f"val_{metric}", "test": f"test_{metric}", **ends}
     return {name: named.get(name, name.removesuffix("_curve")) for name in CURVES}

@@ -169,7 +169,7 @@ class RecordedRun(NamedTuple):
 
 
 def recorded_run(store: "Store", run_id: str) -> RecordedRun:
-    """Return the MLflow run whose id begins with `run_id`. Raise `UserError` if there is no single such run, or it cannot be replayed."""
+    """Return the MLflow run whose id begins with `run_id`. Raise `UserError` if none or several do, or if the run cannot be replayed."""
     record = store.get(run_id)
     name = f"run {record.run_id}"
     try:

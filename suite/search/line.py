@@ -50,7 +50,7 @@ class RateLine:
         return {k: v for k, v in params.items() if k != RATE and k not in self.further}
 
     def opening(self) -> list[dict[str, Any]]:
-        """Return the first configurations: `settings[0]` with the study's learning rate, and with others spread over its range."""
+        """Return the first configurations to try, which differ only in the learning rate. The first one has the default learning rate."""
         spec, default = self.space.ranges[RATE], self.space.default_values[RATE]
         scores: dict[float, Score] = {spec.share(default): None}
         opening = [{**self.settings[0], RATE: default}]

@@ -52,7 +52,7 @@ class TrialRequest:
 
     @property
     def counted(self) -> bool:
-        """Return whether the run belongs to the search. Search trials and confirming runs do, final runs do not."""
+        """Return whether the search learns from the run. Final runs only measure its result, so they do not count."""
         return self.kind in (TrialKind.SEARCH, TrialKind.CONFIRM)
 
     def spec(self, entry: "Entry") -> TrialSpec:
@@ -88,7 +88,7 @@ class ValidationResult:
         return cls(outcome.status, outcome.value, scores, spent, at)
 
     def exceeded(self, entry: "Entry") -> dict[str, float]:
-        """Return cost / bound - 1 for each constraint of the entry. The run keeps a constraint if the value is at most 0. The
+        """Return cost / bound - 1 for each constraint of the entry. The run satisfies a constraint if this value is at most 0. The
         cost of a run that ended early is scaled up to all rounds.
         """
         scale = entry.settings.rounds / self.at if self.at else 0.0
@@ -96,5 +96,5 @@ class ValidationResult:
         return {name: self.spent.get(name, 0.0) * scale / bound - 1 for name, bound in bounds}
 
     def feasible(self, entry: "Entry") -> bool:
-        """Return whether the run keeps all constraints of its entry."""
+        """Return whether the run satisfies all constraints of its entry."""
         return all(share <= 0 for share in self.exceeded(entry).values())

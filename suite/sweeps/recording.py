@@ -78,8 +78,8 @@ class SweepRecording:
 
     def open(self, former: Collection[str]) -> list[str]:
         """Find or create the sweep's MLflow run. Return the ids of ended trials whose MLflow runs are missing or unfinished.
-        Delete runs that the journal lacks, if they are unfinished or in `former` (run ids of the last table). Raise
-        `UserError` if the store has another sweep of this name, and `HaltedError` if the store cannot be written.
+        Delete unfinished MLflow runs, and those with ids in `former`, unless the journal has their ids. Raise `UserError`
+        if the store has another sweep of this name, and `HaltedError` if the store cannot be written.
         """
         until, tries = time.monotonic() + RECORD_SECONDS, 0
         while True:
@@ -239,9 +239,9 @@ class SweepRecording:
         return [*history, {"round": outcome.last_round, **values}]
 
     def bring_in(self, table: TrialTable, folder: Path) -> tuple[Leaderboard | None, TableFacts]:
-        """Rank the sweep in `table`, and write each leaderboard row as an MLflow run and, below `folder`, as a configuration
-        file. Tag the final runs of former best trials as superseded. Return the leaderboard (None if all final runs failed)
-        and the table's facts, to which each entry's MLflow run and configuration are added.
+        """Rank the entries in `table`, and write each leaderboard row as an MLflow run and, below `folder`, as a configuration
+        file. Tag the final runs of former best trials as superseded. Return the leaderboard (None if all final runs failed),
+        and the table's facts about the sweep, now with each entry's MLflow run and tuned configuration.
         """
         ran = table.columns(["kind", "run_id"], ("final", "superseded"))
         if (ran["kind"] == "superseded").any():

@@ -57,7 +57,7 @@ class SweepRequest:
         return self.paths.name, check_study(self.study, changes, f"study {self.paths.name}")
 
     def run(self, resources: Resources, minutes: float | None = None) -> Result:
-        """Run the sweep, for at most `minutes`, and return its result. Raise `UserError` if the sweep cannot start, `HaltedError` for a fault."""
+        """Run the sweep for at most `minutes`, and return its result. Raise `UserError` if it cannot start, `HaltedError` if a machine fault ends it."""
         from suite.execution.cluster import check
 
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))

@@ -32,7 +32,7 @@ class FedDC(FedDyn):
     }
 
     def init(self, fed: Federation) -> State:
-        """Return FedDyn's initial state, with gradient estimates of 0: `g` (d,) of the server, and `g_k` (n, d) of the clients."""
+        """Return FedDyn's initial state plus gradient estimates, all 0: `g` (d,) of the server, and `g_k` (n, d) of the clients."""
         state = super().init(fed)
         return {**state, "g": torch.zeros_like(state["w"]), "g_k": fed.client_rows()}
 

@@ -123,7 +123,7 @@ def _fedprox_sizes(seed: int, devices: int) -> Array:
 def _devices(
     stream: str, seed: int, sizes: Array, device: Callable[[np.random.Generator], Law]
 ) -> Dataset:
-    """Return `sizes[k]` samples of each device k, a tenth for testing. `device(rng)` draws a device's distribution (v, W, b)."""
+    """Return `sizes[k]` samples of device k, a tenth for testing. `device` draws a device's feature means, and weights and bias for its labels."""
     parts = []
     for k, size in enumerate(sizes):
         rng = randomness.generator(stream, seed, k)

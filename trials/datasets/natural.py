@@ -372,7 +372,7 @@ class Leaf(NaturalData):
         return self.samples_of(x, test), y, owner, test
 
     def samples_of(self, converted: Array, test: Array) -> Array:
-        """Return all users' `converted` samples as x (N, ...), float32. Word ids must not depend on test samples, which `test` (N,) marks."""
+        """Return all users' `converted` samples as x (N, ...), float32. `test` (N,) marks test samples. A vocabulary must be built without them."""
         return converted.astype(np.float32, copy=False)
 
 

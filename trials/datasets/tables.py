@@ -253,7 +253,7 @@ def _number_problem(column: str, x: Array, test: Array) -> str:
 
 
 def _word_problem(text: Array, categorical: bool) -> str:
-    """Return why words in `text` (n,) may make a bad feature, or "" if they do not. If `categorical`, "1,234" counts as a word."""
+    """Return why the words in `text` (n,) may make a bad feature, or "" if they are fine. A number such as "1,234" is fine only if `categorical`."""
     levels = np.unique(text)
     # A number such as "1,234" that is read as a word would get an indicator that no other row has.
     number = next(filter(NUMBER_LIKE.fullmatch, levels), None)

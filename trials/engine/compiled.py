@@ -66,7 +66,7 @@ def _sgd(
     shift: Array,
     momentum: float,
 ) -> None:
-    """Train k clients' `weights` (k, C p + C) in place, from step `first` (k,) to `last` - 1. Unused terms, such as `pull`, are empty arrays."""
+    """Train k clients by SGD in place, from step `first` (k,) to `last` - 1. `weights` has a row per client. An empty `pull` or `shift` is unused."""
     p, kind = x.shape[1], weights.dtype.type
     outputs = weights.shape[1] // (p + 1)
     size = outputs * p

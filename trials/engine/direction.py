@@ -81,7 +81,7 @@ def affine(direction: Direction, rows: dict[str, Tensor]) -> Affine | None:
 
 
 def column(value: float | Tensor, like: Tensor) -> Tensor:
-    """Return the number or tensor (k, 1) `value` as a tensor (k,), on the device and in the dtype of `like` (k, d)."""
+    """Return `value`, which is a number or a tensor (k, 1), as a tensor (k,). Its device and dtype are those of `like` (k, d)."""
     if not isinstance(value, torch.Tensor):
         return like.new_full((len(like),), value)
     full = value.to(like)

@@ -142,7 +142,7 @@ class Federation:
         self._uploaded, self._absent = set[int](), set[int]()
 
     def _limits(self, memory: float | None, members: int) -> tuple[int | None, float]:
-        """Return how many clients to compute at once (None: all), and how many bytes client tables may take on the device."""
+        """Return how many clients to compute at once (None: all), and how many bytes tensors with a row per client may take on the device."""
         chunk, like = self.settings.chunk, torch.empty(0, dtype=self.dtype, device=self.device)
         sizes = self.d, like.element_size(), members
         resident = budget.resident_bytes(self.data, self.settings, *sizes)
@@ -331,7 +331,7 @@ class Federation:
     ) -> Tensor:
         """Return the weights (k, d) of clients `ids` after local training from `start` (k, d).
 
-        A step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g. w and g are (a, d) for the a
+        A step of SGD is w <- w - lr * direction(w, g, **rows) with the minibatch gradient g. w and g are (a, d) for the a
         clients with steps left, and `direction` gets their part of `rows` (k, ...). `lr` is a number, (k,) or (k, epochs).
         With `at_round`, the minibatches are those of that earlier round, and the work is not counted.
         """

@@ -119,7 +119,7 @@ def _counts_up(lengths: Array) -> Array:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """SGD with momentum along the direction u of a step: v <- momentum v + u, w <- w - lr v."""
+    """SGD with momentum along the direction u of a step: v <- momentum * v + u, w <- w - lr * v."""
 
     momentum: float = 0.0
 
@@ -129,11 +129,11 @@ class Optimizer:
         return int(self.momentum > 0)
 
     def begin(self, w: Tensor, rate: Any, memory: Memory) -> tuple[Tensor, Any]:
-        """Begin a step of weights w (a, d). Return a tensor (a, d) and a factor; the caller then adds factor times direction to the tensor."""
+        """Begin a step of weights w (a, d). Return a tensor (a, d) and a factor: the caller adds factor * direction to the tensor in place."""
         return (memory.moments[:, 0].mul_(self.momentum), 1.0) if self.momentum else (w, -rate)
 
     def end(self, w: Tensor, along: Tensor, rate: Any, memory: Memory) -> None:
-        """Complete the update of weights w (a, d) that `begin` started. `along` is the tensor from `begin`, plus the scaled direction."""
+        """Complete a step of weights w (a, d). `along` is the tensor that `begin` returned, after the caller's addition to it."""
         if self.momentum:
             w.sub_(rate * along)
 
@@ -294,7 +294,7 @@ class Solver:
         return make(*arguments)
 
     def call(self, method: Method, *rows: Any, width: int, shared: tuple[Any, ...] = ()) -> Answer:
-        """Return `method(self, *rows, *shared)`. Each argument in `rows` has one row per client; `width` is the minibatch size."""
+        """Return `method(self, *rows, *shared)`. `rows` have a row per client; `width` is the minibatch size. Subclasses may join several runs."""
         return method(self, *rows, *shared)
 
     def joins(self, width: int, slopes: bool = True) -> bool:
@@ -455,7 +455,7 @@ class Solver:
     def means(
         self, w: Tensor, ids: Array, scores: Scores, width: int = BLOCK, apart: bool = True
     ) -> Answer:
-        """Return mean scores and loss of models `w`, by name. If `apart`, the others do not change a bit of a model's results."""
+        """Return the mean scores and mean loss of each model in `w`, by name. If `apart`, no model influences the result of another."""
         # Without shuffling, blocks of a data set sorted by label would have one label each.
         if len(ids) > width and not self.model.one_by_one:
             ids = randomness.generator("evaluation").permutation(ids)

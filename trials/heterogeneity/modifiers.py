@@ -37,7 +37,7 @@ class Modifier:
         return partition
 
     def unseen(self, clients: int, rng: Rng) -> Array:
-        """Return the ids of clients among 0 to `clients` - 1 that do not train, ascending. The model is scored on their test data."""
+        """Return which of the `clients` do not train: their ids, from 0, in ascending order. The model is scored on their test data."""
         return np.empty(0, np.int64)
 
     def local_steps(
@@ -55,7 +55,7 @@ class Modifier:
         return 1.0
 
     def waiting_seconds(self, ids: Array, seed: int) -> Array | float:
-        """Return the simulated seconds (k,) that clients spend in a round besides local steps, such as on communication."""
+        """Return the simulated seconds (k,) that clients need in a round in addition to local steps, such as for communication."""
         return 0.0
 
 

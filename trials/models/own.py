@@ -135,7 +135,7 @@ def _fitted(name: str, make: Make, shape: tuple[int, ...], classes: int, frozen:
 
 
 def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> list[Tensor]:
-    """Return a network's outputs and gradients on samples `x`, under a fixed seed. `tensors` replaces weights of the network by name."""
+    """Return a network's outputs for `x`, and gradients of a loss on them. `purpose` is "step", "gradient" or "evaluation"; `tensors` replaces weights."""
     trained = {name: tensors.get(name, p) for name, p in network.trained.items()}
     leaves = {name: p.detach().clone().requires_grad_() for name, p in trained.items()}
     statistics = {name: value.clone() for name, value in network.tracked.items()}

@@ -138,10 +138,10 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return scores over clients, each tested on its own samples with the model `ranked`. With several models
-        (`Devices`) or the metric "personal", clients' own models are tested, if there are any. Round 0 and the last three
-        evaluations have the mean, worst tenth and spread over clients, and the mean over clients that never train. Round 0
-        and the last round add scores after fine-tuning. With "personal" all evaluations have the mean.
+        """Return scores over clients, each tested on its own samples. Clients are tested with their own models if
+        `ranked` holds several models or the metric is "personal", and otherwise with the model `ranked`. Round 0 and the
+        last three evaluations have the mean, worst tenth and spread over clients, and the mean over clients that never
+        train. Round 0 and the last round add scores after fine-tuning. With "personal" all evaluations have the mean.
         """
         fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
         first_or_last, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap
