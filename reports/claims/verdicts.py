@@ -248,7 +248,9 @@ NOTHING = Verdict(NOT_RUN, "nothing was measured")
 
 
 def agreeing(relation: str, bound: float, tolerance: float) -> tuple[float, float]:
-    """Return the smallest and largest mean that satisfy a `relation` such as "<" to `bound`. "=" and "~" allow `tolerance`."""
+    """Return the smallest and largest measured mean that agree with a printed bound such as "< 50" (`relation`, then `bound`).
+    With "=" or "~", all means within `tolerance` of `bound` agree.
+    """
     ends = {
         "<": (-math.inf, math.nextafter(bound, -math.inf)),
         "<=": (-math.inf, bound),
@@ -316,8 +318,8 @@ def order_of(
 
 def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order) -> Verdict:
     """Judge a printed number (`claim`) by measured values of runs with `rounds` rounds. `order`, from `order_of`, compares
-    the method with others. A reversed order fails the claim. If all orders are as printed, a wrong number only lowers the
-    verdict to "direction only".
+    the method with all others. The claim fails if any comparison comes out opposite to the paper. If all come out as
+    printed, a wrong number is still "direction only".
     """
     reversed_to, as_printed = order
     if not values:

@@ -154,9 +154,10 @@ def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
 
 
 def spreads(scores: Scores) -> dict[str, float]:
-    """Return the standard deviation that split, partition, tuning and seed each add to a score. Leave out factors with only one
-    value. These factors are nested, from split (the outermost) to seed. A factor's variance is that among the mean scores of
-    its values, with outer factors fixed. The part that comes from inner factors is subtracted; the result is at least 0.
+    """Return the standard deviation that split, partition, tuning and seed each add to a score. Leave out factors with one value.
+
+    The factors are nested, with seeds innermost. A factor's values have mean scores, whose variance also contains the noise of
+    inner factors. This noise is subtracted.
     """
     deviations: dict[str, float] = {}
     means: dict[tuple[int, ...], float] = dict(scores.items())

@@ -109,7 +109,7 @@ class PackStopper(DispatchClient, tune.Stopper):
     """Tune's stopper. It stops a trial that scores worse than others of its entry, and all trials when the run ends."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Return whether early stopping ends the only trial of a process. If so, Tune stops the process."""
+        """Return whether early stopping ends a trial of this process. If so, Tune stops the process, which has no other trial."""
         return any(self.dispatch.prunes(*report) for report in result[REPORTS].items())
 
     def stop_all(self) -> bool:

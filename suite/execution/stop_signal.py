@@ -55,7 +55,7 @@ class Control:
         self.path.unlink(missing_ok=True)
 
     def end(self, ending: str) -> None:
-        """Set why the sweep ends. Nothing replaces the ending `halted`, and `stopped` replaces no other ending."""
+        """Set the reason why the sweep ends. Keep the reason `halted`, and keep any earlier reason if the new one is `stopped`."""
         if self.ending != "halted" and not (ending == "stopped" and self.ending):
             self.ending = ending
 

@@ -70,7 +70,7 @@ class SweepSearch:
         ]
 
     def next(self) -> tuple[TrialRequest, bool] | None:
-        """Return the next trial and whether it is new. Return None if every search has ended or waits for results."""
+        """Return the next trial, and whether it starts for the first time. Return None if every search has ended or waits for results."""
         if self.again:
             return self.again.pop(0), False
         entries = list(self.entries.values())

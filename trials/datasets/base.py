@@ -95,8 +95,8 @@ class Published:
             yield from sorted(contents.items())
 
     def report(self, root: Path) -> dict[str, Any]:
-        """Return the file's `name` and `path`, texts that describe its `expected` and `found` content, and whether these agree
-        (`sound`). Such a text is, for example, the checksum "md5 0cc1...". `found` is None if there is no file.
+        """Return the file's `name`, `path` and state. `expected` and `found` describe its content by a text, such as "md5 0cc1...",
+        and `sound` says whether both are equal. `found` is None if there is no file.
         """
         expected = f"md5 {self.md5}" if self.md5 else "content that loads"
         path, content = self.find(root), None

@@ -374,7 +374,7 @@ class Federation:
         return w[0]
 
     def deferred(self, ids: Tensor) -> None:
-        """Count this round's local training of clients `ids`, but do not compute it. A later `train(at_round=...)` can compute it."""
+        """Add the cost of this round's local training of clients `ids`, without training. A later `train(at_round=...)` can train."""
         unique = np.unique(ids)
         self._record(self.data, unique, self._steps(unique, self.round), self.settings.batch_size)
 

@@ -196,7 +196,7 @@ class System(Modifier):
     def local_steps(
         self, planned: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return each client's random number of local steps, (k,), instead of `planned`. An epoch counts as `per_epoch` (k,) steps."""
+        """Return random numbers of local steps (k,), which replace `planned`. If `epochs` are drawn, an epoch has `per_epoch` (k,) steps."""
         low, high = self.steps or self.epochs or (1, 1)
         u = randomness.uniform("steps", seed, round_index, ids)
         drawn = low + (u * (high - low + 1)).astype(np.int64)

@@ -180,7 +180,8 @@ _PACK = TypeAdapter(dict[str, TrialConfig])
 
 
 def packed(configs: Mapping[str, TrialConfig]) -> dict[str, str]:
-    """Return Ray Tune's `config` for trials by id. It holds one string, since Tune copies and prints every value."""
+    """Return a `config` for Ray Tune that holds trials (`configs`, by id) as one JSON string."""
+    # Tune copies and prints every value of a config.
     return {PACK: _PACK.dump_json(dict(configs), exclude_defaults=True).decode()}
 
 
