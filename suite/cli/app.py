@@ -114,7 +114,7 @@ def _root(
         False, "--version", callback=_print_version, is_eager=True, help="Show versions and exit."
     ),
 ) -> None:
-    """Tune federated-learning algorithms fairly, compare them, and reuse the results."""
+    """Tune and compare federated-learning algorithms fairly, and reuse the results."""
 
 
 for _group, _name, _command, _example in COMMANDS:

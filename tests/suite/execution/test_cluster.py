@@ -145,8 +145,7 @@ def test_only_short_compiled_trials_share_a_process(rounds: int, together: int) 
     spec = a_trial("fedavg", clients=4, rounds=rounds)
     data = partition_data(spec, load_dataset(spec, None))
     model = fit_model(spec, data.dataset)
-    needs = footprint(spec, data, model, "cpu")
-    assert pack_size(spec, data, model, "cpu", needs) == together
+    assert pack_size(spec, data, model, "cpu", footprint(spec, data, model, "cpu")) == together
 
 
 def test_the_plan_says_what_a_sweep_takes(tmp_path: Path) -> None:
