@@ -206,7 +206,8 @@ def stop(
 ) -> None:
     """End a sweep that another process runs.
 
-    The same `suite sweep` command with --resume continues it. Running trials finish first, and no others start. With --now the sweep ends within seconds.
+    The same `suite sweep` command with --resume continues it. Running trials finish first, and no others start. With --now
+    the sweep ends within seconds.
     """
     word = "cancel" if now else "stop"
     if api.stop(name, now=now, storage=storage):

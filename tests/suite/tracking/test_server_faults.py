@@ -108,7 +108,7 @@ def test_a_refused_name_costs_a_sweep_the_records_that_have_it(
 
 def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")  # a store here adds it to what is not asked through a proxy
+    monkeypatch.setenv("no_proxy", "127.0.0.1")  # else the first store adds it
     before = dict(os.environ)
     with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9 does not answer"):
         Store("http://127.0.0.1:9", tmp_path / "unused")
