@@ -3,8 +3,9 @@
 python benchmarks/calibration.py --output docs
 
 A board has scores of `methods` methods on `units` outer units (partitions, or tunings) with 8 seeds each. The standard
-deviations were measured on digits: 0.016 by tuning, 0.045 by seed. In each situation four truths are simulated. All methods
-are equal in expectation, half of them are exactly the margin behind, they differ by millionths, or one is far ahead.
+deviations were measured on digits: 0.016 by tuning, 0.045 by seed. In each situation four cases of true differences are
+simulated: all methods are equal in expectation, half of them are exactly the margin behind, they differ by millionths, or
+one is far ahead.
 
 A board counts as false if any claim on it is. False claims are that a method is ahead, that a method at the margin is a tie,
 and an interval without the true distance to the best. `failing as here` takes as truth the expectation over searches that
@@ -342,25 +343,25 @@ HEAD = """# How often leaderboards claim something false
 python benchmarks/calibration.py --output docs     # writes this page
 ```
 
-A board is a simulated leaderboard of one scenario, with 3 to 10 *units* (tunings, partitions or splits). The true differences
-of a board are known: methods are equal, half of them are {margin:.0f} points behind, they differ by millionths, or one is far ahead.
-The table shows the percentage of {boards:,} boards that make any false claim: the largest among these four cases with {methods}
-methods.
+A board is a simulated leaderboard of one scenario, with 3 to 10 searches of each method (tunings, partitions or splits). We
+simulate four cases of true differences: methods are equal, half of them are {margin:.0f} points behind, they differ by
+millionths, or one is far ahead. Each case is simulated with {methods} methods, on {boards:,} boards each. The table shows the
+percentage of boards with a false claim, for the worst case and number of methods.
 
-A [leaderboard](../leaderboards.md#compare-methods-in-a-scenario) makes claims about *methods*, or only about the *configurations*
-that ran. Claims about methods assume that repeated searches fail as often as the first ones. Without this assumption, up to
-{strict:.1f} % of boards would make false claims about methods, since a few searches can miss rare failures. A simulated failure
-lowers a search's score by {failure:.0f} points.
+A [leaderboard](../leaderboards.md#compare-methods-in-a-scenario) makes claims about *methods*, or only about the
+*configurations* that ran. Claims about methods assume that new searches would end with poor configurations as often as those
+that ran. Without this assumption, up to {strict:.1f} % of boards would claim something false about methods, since rare failures
+may not occur in a few searches. A simulated failure lowers a search's score by {failure:.0f} points.
 
 """
 POWER = """
-A method {behind:.0f} points behind is shown to be worse on at least {power} of boards, if scores are normal (standard deviation: {tuning:.1f} points between searches, {seed:.1f} between seeds).
+We also simulated a method that is {behind:.0f} points behind, with normal scores (standard deviation: {tuning:.1f} points between searches, {seed:.1f} between seeds). With {units}  searches of each method, this method is shown to be worse on at least {power} % of boards.
 """
 FRIEDMAN = """
 ## Tests over data sets
 
 The table shows how often Friedman's test calls equal methods different: the largest percentage in simulations with {methods}
-methods. There are eight families of data sets, one of which has four correlated data sets. Leaderboards test by families.
+methods. Of eight families of data sets, one has four correlated data sets. Leaderboards test by families.
 
 """
 
@@ -376,14 +377,20 @@ def page(document: dict[str, Any]) -> str:
         failure=100 * FAILURE,
         strict=max(row["anything"] for row in rows),
     )
-    heads = ["situation", *(f"{claim}, {n} units" for claim in CLAIMS for n in units)]
+    heads = ["situation", *(f"{claim}, {n} searches" for claim in CLAIMS for n in units)]
     lines = [
         [situation, *(_worst(rows, situation, word, n) for word in CLAIMS.values() for n in units)]
         for situation in dict.fromkeys(row["situation"] for row in rows)
     ]
     least = {n: min(row["power"] for row in document["power"] if row["units"] == n) for n in units}
-    shown = _listed([f"{share:.1f} % ({n} units)" for n, share in least.items()])
-    power = POWER.format(behind=100 * BEHIND, power=shown, tuning=100 * TUNING, seed=100 * SEED)
+    shown = _listed([f"{share:.1f}" for share in least.values()])
+    power = POWER.format(
+        behind=100 * BEHIND,
+        power=shown,
+        units=_listed(units),
+        tuning=100 * TUNING,
+        seed=100 * SEED,
+    )
     shares = ("family", "data set")
     friedman_lines = []
     for correlation in dict.fromkeys(row["correlation"] for row in document["friedman"]):

@@ -227,7 +227,7 @@ def answer(scenarios: pd.DataFrame) -> str:
         for r in table[table.low.isna()].itertuples()
     ]
     return (
-        f"Equally tuned, over {wide.families.max()} families of data, {'; '.join(parts)}. "
+        f"With equal tuning, {'; '.join(parts)} over {wide.families.max()} families of data sets. "
         f"Points of test accuracy against FedAvg, with joint 95 % intervals: {', '.join(points)}. "
         f"Of {wide.scenarios.max()} scenarios, {', '.join(single)}.{''.join(narrow)}"
     )
