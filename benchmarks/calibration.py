@@ -355,7 +355,7 @@ may not occur in a few searches. A simulated failure lowers a search's score by 
 
 """
 POWER = """
-We also simulated a method that is {behind:.0f} points behind, with normal scores (standard deviation: {tuning:.1f} points between searches, {seed:.1f} between seeds). With {units}  searches of each method, this method is shown to be worse on at least {power} % of boards.
+We also simulated a method that is {behind:.0f} points behind, with normal scores (standard deviation: {tuning:.1f} points between searches, {seed:.1f} between seeds). With {units} searches of each method, this method is shown to be worse on at least {power} % of boards.
 """
 FRIEDMAN = """
 ## Tests over data sets
