@@ -263,7 +263,7 @@ def agreeing(relation: str, bound: float, tolerance: float) -> tuple[float, floa
 def of_sample(
     agrees: tuple[float, float], values: Sequence[float], at_least: bool = False
 ) -> Verdict:
-    """Judge whether the mean of `values` is in the range `agrees`. With `at_least`, the true mean may be higher, so a low mean is no failure."""
+    """Judge whether the mean of `values` is in the range `agrees`. With `at_least`, the values are lower bounds, so a low mean does not fail."""
     (least, most), (low, high) = agrees, interval(values)
     if low is None or high is None:
         return Verdict(NOISY, "one seed")

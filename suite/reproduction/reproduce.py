@@ -52,8 +52,8 @@ def reproduce(
     command: str,
 ) -> Reproduction:
     """Do the missing runs of `PAPER[/TABLE[/ROW]]`, and judge all numbers and statements that are printed there. Each
-    combination of searched values runs with `seeds` seeds for at most `rounds` rounds. `other` replaces values that the paper
-    leaves open. Raise `UserError` for an unknown path or an impossible value before any run starts.
+    combination of searched values runs with `seeds` seeds for at most `rounds` rounds. `other` sets values that the paper
+    does not state. Raise `UserError` for an unknown path or an impossible value before any run starts.
     """
     planned = list(plans(path, seeds, rounds, data_root, other))
     paper = read_paper(planned[0][0][0])

@@ -186,7 +186,7 @@ class Checked:
         return ", ".join([*runs, "sequential"])
 
     def repeats(self) -> str:
-        """Check that a repeated run, and runs continued from a checkpoint, equal the first run bit for bit. Return "to the bit"."""
+        """Check that a repeated run, and runs continued from a checkpoint, equal the first run bit for bit. Return "to the bit" for the output."""
         rule = "a second run differs: draw random numbers by fed.uniform, and keep nothing on the class"
         demand(same(finish(self.begun()), self.done), rule)
         rule = "a run that goes on from a checkpoint differs: all that survives a round must be in the state"

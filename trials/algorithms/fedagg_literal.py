@@ -67,8 +67,8 @@ class FedAggLiteral(FedAvg):
         return self.aggregate(state, ids, start, path[:, -1], fed)
 
     def rates(self, w: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
-        """Return a step size for each of L local epochs, (L,), equal for all clients. They start at w (d,). `phi1` (L, d) has their
-        mean gradient before each epoch, and `phi2` (L + 1, d) their mean weights at the start and after each epoch.
+        """Return the step sizes (L,) of L local epochs, equal for all clients. `w` (d,) are the clients' start weights. `phi1` (L, d) has
+        their mean gradient before each epoch, and `phi2` (L + 1, d) their mean weights at the start and after each epoch.
         """
         # Theorem 1: (I + c A) eta = c b with A_lr = (L - max(l, r)) <phi1_l, phi1_r>, b_l = sum_{k > l} <phi1_l, w - phi2_k>.
         c, L = (1 - self.alpha) / self.alpha, len(phi1)

@@ -372,7 +372,7 @@ class Leaf(NaturalData):
         return self.samples_of(x, test), y, owner, test
 
     def samples_of(self, converted: Array, test: Array) -> Array:
-        """Return all users' `converted` samples as x (N, ...), float32. `test` (N,) marks test samples. A vocabulary must be built without them."""
+        """Return all users' samples as an array (N, ...), float32. A vocabulary must not use the test samples, which `test` (N,) marks."""
         return converted.astype(np.float32, copy=False)
 
 

@@ -220,11 +220,11 @@ class GaussianSizes(Partition):
 
     @abstractmethod
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        """Yield each device's labels, chosen from `present`. They are drawn lazily, after `assign` has drawn sizes from `rng`."""
+        """Yield the set of classes of each device, drawn from the classes `present` in the data."""
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         present = np.flatnonzero(stocks(y))
-        held = self.held(clients, present, rng)
+        held = self.held(clients, present, rng)  # a generator: the sizes are drawn first
         sizes = np.maximum(np.floor(rng.normal(self.mean, self.std, clients)), 1)
         if (most := sizes.max()) > len(y):
             raise UserError(f"a client would hold {most:.0f} samples, but there are {len(y)}")

@@ -137,7 +137,7 @@ class TrialResult:
         return next(filter(math.isfinite, values), None)
 
     def lost(self, metric: str) -> bool:
-        """Return whether the run diverged or one of the metric's last 3 values is not finite. Then the untrained model's score counts."""
+        """Return whether the run diverged or one of the metric's last 3 values is not finite. If so, the run counts with the untrained model's score."""
         return lost(metric, self.status, self.not_finite)
 
     def score(self, metric: str) -> float:
