@@ -123,8 +123,8 @@ def pack_size(
         return QUEUE if work * takes.steps * s.rounds < SHORT else 1
     # On a CPU the bits of a convolution may depend on the other clients in the batch.
     exact = kind != "cpu" or model.batched_up_to == math.inf
-    exact &= mode == "batched" and s.clip_norm is None
-    if not exact or work * selected(s, data.clients) > CALLS[kind]:
+    batched = mode == "batched" and s.clip_norm is None
+    if not batched or not exact or work * selected(s, data.clients) > CALLS[kind]:
         return 1
     return max(1, min(SIZE, int(BYTES // own_bytes(takes, kind))))
 

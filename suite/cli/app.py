@@ -25,9 +25,9 @@ from suite.execution.stop_signal import HaltedError
 from trials.common.errors import UserError
 from trials.common.plugins import failure, one_command
 
-GARBAGE = 50_000, 50
-"""A garbage collection comes after so many new objects, and a thorough one after so many collections. With Python's 700 and 10,
-collections delay many imports, and double the time in which MLflow reads a thousand runs.
+GARBAGE = 50_000
+"""The number of new objects that triggers a garbage collection. With Python's default of 700, collections delay many
+imports, and double the time in which MLflow reads a thousand runs.
 """
 
 COMMANDS: list[tuple[str, str, Any, str]] = [
@@ -129,7 +129,7 @@ for _group, _name, _command, _example in COMMANDS:
 
 def main() -> None:
     """Run the `suite` command, and exit with its code."""
-    gc.set_threshold(*GARBAGE)
+    gc.set_threshold(GARBAGE)
     # Names from files may hold control characters, and Typer and Rich print them, too.
     spell_out(HARMLESS)
     outlive_terminal()

@@ -53,9 +53,7 @@ class FederatedTrial(tune.Trainable):
         references to Ray's object store. `sources` holds the contents of third-party files by path. If a user's own script runs
         the search, `asked` turns `config` into a trial's configuration; in a sweep `asked` is None.
         """
-        gc.disable()  # collections would prolong the import by a tenth
         import_module("torch")  # so that its two seconds do not count for the first trial
-        gc.enable()
         gc.freeze()  # else garbage collection walks all of torch's objects: 1/15 of a trial's time
         for path, content in (sources or {}).items():
             plugins.supply(path, content)
