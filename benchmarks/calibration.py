@@ -346,7 +346,7 @@ python benchmarks/calibration.py --output docs     # writes this page
 A board is a simulated leaderboard of one scenario, with 3 to 10 searches of each method (tunings, partitions or splits). We
 simulate four cases of true differences: methods are equal, half of them are {margin:.0f} points behind, they differ by
 millionths, or one is far ahead. Each case is simulated with {methods} methods, on {boards:,} boards each. The table shows the
-percentage of boards with a false claim, for the worst case and number of methods.
+largest percentage of boards with a false claim, among these cases and numbers of methods.
 
 A [leaderboard](../leaderboards.md#compare-methods-in-a-scenario) makes claims about *methods*, or only about the
 *configurations* that ran. Claims about methods assume that new searches would end with poor configurations as often as those

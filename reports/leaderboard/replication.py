@@ -142,7 +142,8 @@ def units(scores: Scores) -> int:
 
 
 def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
-    """Return the mean score of each value of `over`, by the values of the factors before `over` in the order split, partition, tuning, seed."""
+    """Return the mean score of each value of the factor `over`, in lists by the values of the factors that enclose it."""
+    # From the outermost: split, partition, tuning, seed.
     place = Draw._fields.index(over)
     groups: dict[tuple[int, ...], list[float]] = defaultdict(list)
     for draw, score in scores.items():

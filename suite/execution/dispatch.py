@@ -266,7 +266,7 @@ class Dispatch:
             self._call(self.hooks.died, trial.request, outcome, again)
 
     def _unfinished(self, process: str) -> Iterator[Trial]:
-        """Forget a process that ended, and yield its unfinished trials. Yield no trial if the whole run ends now."""
+        """Forget a process that ended, and yield its unfinished trials. Yield none while all processes are being stopped."""
         for trial_id in self.packs.pop(process, ()):
             if not self.control.ends_now:
                 yield self._trials[trial_id]

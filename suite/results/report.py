@@ -38,7 +38,8 @@ def write(
     forms: Iterable[str] = (),
 ) -> WrittenReport:
     """Write `report.html` to a folder, and its charts to the subfolder `figures`. `forms` has the charts' file formats, and
-    `server` is the address of MLflow's pages. Raise `UserError` if a file exists that is not from a report.
+    `server` is the address of MLflow's pages. Raise `UserError` rather than overwrite a file that no report has
+    written.
     """
     from reports.page.page import build
 

@@ -317,7 +317,7 @@ def each(frame: pd.DataFrame) -> Iterable[Any]:
 
 
 def history_of(row: Row, columns: Iterable[str]) -> History:
-    """Return the evaluations of a row's trial. Columns become metrics, such as `test_accuracy` for the column `test`."""
+    """Return the evaluations of a row's trial. Their metrics have full names: the column `test` holds `test_accuracy`, for example."""
     named = curve_columns(row["metric"], TASKS[row["metric"]].pooled)
     recorded = [column for column in columns if row[column] is not None]
     history = []

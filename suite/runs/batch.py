@@ -109,7 +109,7 @@ class Batch:
         return set(chain.from_iterable(job.spec.code for job in self.jobs.values()))
 
     def spec(self, request: TrialRequest) -> TrialSpec:
-        """Return the specification of a requested job."""
+        """Return the specification of the run that `request` asks for."""
         return self.jobs[request.trial_id].spec
 
     def _take(self, request: TrialRequest, outcome: TrialResult) -> None:

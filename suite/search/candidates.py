@@ -312,7 +312,7 @@ class EntrySearch:
     def _repeat(
         self, kind: TrialKind, searched: TrialRequest, number: int, seed: int
     ) -> TrialRequest:
-        """Return run `number` of this kind, which repeats the trial `searched` with `seed` added to the run seed."""
+        """Return the request for run `number` of this kind. It repeats the trial `searched` with `seed` added to the run seed."""
         return replace(
             searched,
             trial_id=self._trial_id(kind, searched.index, number),

@@ -77,7 +77,7 @@ def _sha256(text: str, content: bytes | None = None) -> str:
 
 
 def hashes(*names: str) -> dict[str, str]:
-    """Return the SHA-256 of the third-party code among `names`, by name. For a file that this process ran, hash the content that ran."""
+    """Return the SHA-256 of each of the algorithms, models, ... in `names` that is third-party code. Hash a file's content as it ran."""
     ran = {name: _ran.get(module_name(_source(name))) for name in filter(named, names)}
     return {name: _sha256(name, content) for name, content in ran.items()}
 
