@@ -120,13 +120,13 @@ def pack_size(
     s, kind = spec.settings, torch.device(device).type
     mode, work = execution(model, s, torch.device(device)), 6 * widest(data, s) * model.d
     if mode == "compiled":  # a process computes one after the other, but is handed out once
-        return QUEUE if work * takes.steps * s.rounds < SHORT else 1
-    # On a CPU the bits of a convolution may depend on the other clients in the batch.
-    exact = kind != "cpu" or model.batched_up_to == math.inf
-    batched = mode == "batched" and s.clip_norm is None
-    if not batched or not exact or work * selected(s, data.clients) > CALLS[kind]:
-        return 1
-    return max(1, min(SIZE, int(BYTES // own_bytes(takes, kind))))
+        most = QUEUE if work * takes.steps * s.rounds < SHORT else 1
+    else:
+        # On a CPU the bits of a convolution may depend on the other clients in the batch.
+        exact = mode == "batched" and (kind != "cpu" or model.batched_up_to == math.inf)
+        most = SIZE if exact and work * selected(s, data.clients) <= CALLS[kind] else 1
+    room = int(BYTES // own_bytes(takes, kind))
+    return 1 if s.clip_norm is not None else max(1, min(most, room))
 
 
 def own_bytes(takes: Footprint, device: str) -> int:

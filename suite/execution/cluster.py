@@ -248,6 +248,7 @@ def _stop(folder: Path | None = None) -> None:
     # If a reference to Ray's object store were freed while Ray shuts down, the process would end.
     gc.collect()
     ray.shutdown()
+    gc.unfreeze()  # `start` froze what may be garbage of a notebook
     if folder is not None and not ray.is_initialized():
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -140,12 +140,12 @@ def test_memory_per_trial_replaces_the_estimate() -> None:
     assert Estimates(a_study(), data, Resources()).memory([entry])[entry.id] > 10**8
 
 
-@pytest.mark.parametrize(("rounds", "together"), [(50, 6), (50_000, 1)])
-def test_only_short_compiled_trials_share_a_process(rounds: int, together: int) -> None:
-    spec = a_trial("fedavg", clients=4, rounds=rounds)
+@pytest.mark.parametrize(("of", "size"), [({}, 6), ({"rounds": 50_000}, 1), ({"clip_norm": 1}, 1)])
+def test_only_short_compiled_trials_share_a_process(of: dict[str, int], size: int) -> None:
+    spec = a_trial("fedavg", clients=4, **of)
     data = partition_data(spec, load_dataset(spec, None))
     model = fit_model(spec, data.dataset)
-    assert pack_size(spec, data, model, "cpu", footprint(spec, data, model, "cpu")) == together
+    assert pack_size(spec, data, model, "cpu", footprint(spec, data, model, "cpu")) == size
 
 
 def test_the_plan_says_what_a_sweep_takes(tmp_path: Path) -> None:
