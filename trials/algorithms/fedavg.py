@@ -58,7 +58,7 @@ class FedAvg(Algorithm):
         return {}
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
-        """Return the direction of a local step, to subtract from weights w. g has gradients at w, and `start` the weights before training."""
+        """Return the direction of a local step, which subtracts lr times it from weights w. g are gradients at w, `start` the weights before training."""
         return g
 
     def aggregate(

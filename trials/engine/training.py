@@ -231,7 +231,7 @@ class LocalTraining:
     def along(
         cls, form: Affine, start: Tensor, plan: BatchPlan, marks: Array, rule: Rule
     ) -> LocalTraining:
-        """Collect the inputs of k clients' local training: steps from `start` (k, d) in direction `form`, with the learning rate of `rule`."""
+        """Return the local training of k clients from `start` (k, d), by `rule` without clipping, along the direction `form`."""
         scale, pull, shift = column(form.scale, start)[:, None], None, None
         if isinstance(form.pull, torch.Tensor) or form.pull or rule.weight_decay:
             pull = column(form.pull, start)[:, None] + rule.weight_decay * scale

@@ -138,8 +138,8 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return scores over clients, each tested on its own samples. Clients are tested with their own models if
-        `ranked` holds several models or the metric is "personal", and otherwise with the model `ranked`. Round 0 and the
+        """Return scores over clients, each tested on its own samples. If `ranked` holds several models or the metric is
+        "personal", clients are tested with their own models, if there are any. Else the model `ranked` is tested. Round 0 and the
         last three evaluations have the mean, worst tenth and spread over clients, and the mean over clients that never
         train. Round 0 and the last round add scores after fine-tuning. With "personal" all evaluations have the mean.
         """
