@@ -95,7 +95,7 @@ History = list[dict[str, float]]
 
 
 def curve_columns(metric: str, pooled: str) -> dict[str, str]:
-    """Return the metric of each curve column, such as {"test": "test_accuracy"}. Columns of clients' scores are named after `pooled`."""
+    """Return the metric of each curve column, such as {"test": "test_accuracy"}. Metrics of clients' scores are named after `pooled`."""
     ends = {f"test_{end}": f"test_{pooled}_{end}" for end in CLIENTS}
     named = {"val": f"val_{metric}", "test": f"test_{metric}", **ends}
     return {name: named.get(name, name.removesuffix("_curve")) for name in CURVES}

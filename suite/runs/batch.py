@@ -62,7 +62,7 @@ class Batch:
                 self.done[content["id"]] = Done(*itemgetter(*Done._fields)(content))
 
     def run(self, jobs: Sequence[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
-        """Run the remaining jobs. Return how many failed and whether the batch ended early. Raise `HaltedError` if the machine fails."""
+        """Run the remaining jobs. Return how many failed and whether the batch ended early. Raise `HaltedError` if a machine or cluster fault ends it."""
         from suite.execution.cluster import check
         from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive

@@ -67,7 +67,7 @@ class Entry:
 
     def reference(self, params: Mapping[str, Any] | None = None) -> bool:
         """Return whether leaderboards show a configuration (None: the default) without a rank. This is so for reference
-        algorithms, and for settings that break assumptions of the algorithm's paper.
+        algorithms (except under their metric `ranked_under`), and for settings that break assumptions of the paper.
         """
         unranked = self._cls.reference and self._cls.ranked_under != self.settings.metric
         return unranked or bool(self.outside(params))

@@ -60,10 +60,10 @@ class Deadline:
     def presses(self, search: "SweepSearch") -> bool:
         """Return whether the search must end now, so that the sweep meets its deadline.
 
-        Suppose each entry ran one more search trial, then its repeats and final runs. The search must end if this would miss the
-        deadline. Let n_e be the trials that entry e would still run, t_e the seconds of one, and c the number of trials at once.
-        The time needed is sum_e n_e t_e / c, plus max_e t_e for each phase, since a phase ends with idle slots. The phases are
-        search, repeats (optional) and final runs. An entry without ended trials is assumed to be as slow as the slowest.
+        Suppose each entry ran search trials up to one more than any has begun in its scenario, then repeats and final runs. The
+        search must end if this would miss the deadline. Let n_e be the trials that entry e would still run, t_e the seconds of
+        one, and c the number of trials at once. The time needed is sum_e n_e t_e / c, plus max_e t_e for each phase (search,
+        repeats if any, final runs), since it ends with idle slots. Without ended trials, an entry counts as slow as the slowest.
         """
         spent = self._later or self._first
         if not spent:
