@@ -263,7 +263,7 @@ def agreeing(relation: str, bound: float, tolerance: float) -> tuple[float, floa
 def of_sample(
     agrees: tuple[float, float], values: Sequence[float], at_least: bool = False
 ) -> Verdict:
-    """Judge whether the mean of `values` is in the range `agrees`. With `at_least`, the values are lower bounds, so a low mean does not fail."""
+    """Judge whether the mean of `values` is in the range `agrees`. With `at_least`, some values are lower bounds, so a low mean does not fail."""
     (least, most), (low, high) = agrees, interval(values)
     if low is None or high is None:
         return Verdict(NOISY, "one seed")
@@ -360,7 +360,7 @@ def compare(
 ) -> tuple[Verdict, Measured]:
     """Judge a claim such as `left - times * right < by`, and return the verdict and the mean difference. Runs are paired by
     seed, and `relation` is the claim's sign, such as "<". With two or more pairs, a side that always diverged is worse than one
-    that never did. If both always diverged, the claim fails. Any other divergence gives the verdict "too noisy to say".
+    that never did; if both always did, the claim fails. Any other divergence gives the verdict "too noisy to say".
     """
     lost, gaps, subtracted = list[tuple[bool, bool]](), dict[int, float](), list[float]()
     for seed in filter(right.__contains__, left):
